@@ -61,6 +61,11 @@ class InfluenceBounds:
         self._log = log
         self.touched: dict[str, Touched] = {}
 
+    @property
+    def bounds_shares(self) -> bool:
+        """Whether the share of a site has a bound."""
+        return self._settings.bounds_shares
+
     def mean_weights(self, num_samples: Mapping[str, int]) -> dict[str, float]:
         """Return what sites count in a mean over them: their samples, or shares where these have bounds."""
         if not self._settings.bounds_shares:

@@ -19,6 +19,11 @@ class ParameterKind(StrEnum):
     CONFUSED = "swapped"
     LABELS = "labels"
 
+    @property
+    def is_fraction(self) -> bool:
+        """Whether it is a fraction of wrong objects or labels: less of them than at the reference is no fault."""
+        return self is not ParameterKind.OFFSET
+
 
 @dataclass(frozen=True, order=True)
 class ParameterKey:

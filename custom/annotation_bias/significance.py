@@ -91,7 +91,8 @@ def effect_tests(
     is without bias for the squared error that stays, and SE² is what a correction leaves.
 
     An effect is confirmed if its corrected p-value is at most the level, it is at least the minimum effect, and the
-    site's error injection says that such an error would be seen there. The p-value is that of a two-sided t-test, with
+    site's error injection says that such an error would be seen there. Of a fraction only more than the reference is a
+    fault. The p-value is that of a two-sided t-test, with
     the standard error from the interval, and n − 1 degrees of freedom for n patients if the estimate has no others.
 
     Args:
@@ -116,7 +117,7 @@ def effect_tests(
         corrected |= zip(family, holm(p_values), strict=True)
     results = {
         site: {
-            name: _result(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)
+            name: _result(name.kind, estimates[site][name], criteria[site][name], corrected.get((site, name)), level)
             for name in sorted(estimates[site])
             if name in criteria.get(site, {})
         }
@@ -165,7 +166,9 @@ def _p_value(estimate: Estimate, criterion: Criterion) -> float:
     return float(2 * stats.t.sf(effect / error, estimate.patients - 1 if math.isnan(own) else own))
 
 
-def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> TestResult:
+def _result(
+    kind: ParameterKind, estimate: Estimate, criterion: Criterion, p_value: float | None, level: float
+) -> TestResult:
     if not estimate.is_known:
         why = criterion.untestable_because or Evidence(EvidenceCode.NO_ESTIMATE)
         return TestResult(math.nan, math.nan, math.nan, Status.UNKNOWN, (why,))
@@ -176,7 +179,8 @@ def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, lev
     if p_value > level:
         status = Status.NOT_SIGNIFICANT
     else:
-        status = Status.SMALL if abs(effect) < criterion.minimum_effect else Status.CONFIRMED
+        fault = effect if kind.is_fraction else abs(effect)
+        status = Status.CONFIRMED if fault >= criterion.minimum_effect else Status.SMALL
     thresholds = Evidence(EvidenceCode.THRESHOLDS, {"level": level, "minimum_effect": criterion.minimum_effect})
     return TestResult(effect, error, p_value, status, (thresholds,))
 

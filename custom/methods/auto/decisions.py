@@ -1,6 +1,7 @@
 """What the server concludes from the sites' reports: reference levels, confirmed effects, and corrections."""
 
 import statistics
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +15,7 @@ from ...annotation_bias.profile.decision import is_shown
 from ...annotation_bias.profile.fusion import FusedBiases
 from ...annotation_bias.significance import Criterion, effect_tests
 from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
+from ...annotation_bias.thresholds import THRESHOLDS as BIAS_THRESHOLDS
 from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import best_estimate, confused_criterion, largest_recall, missing_criterion, offset_criterion
@@ -163,7 +165,7 @@ def _kinds_of_sites(answers: Mapping[str, BiasReport], settings: BiasSettings, g
     domain_checks = _domain_checks(answers, settings, groups)
     alike = {site: answer for site, answer in answers.items() if not domain_checks[site].out_of_domain}
     least = best_estimate([answer.confused for answer in alike.values()], lambda one: -one.value)
-    unfit = _unfit(detected_fraction(answers), settings)
+    unfit = _unfit(detected_fraction(answers, groups), settings)
     return _KindsOfSites(
         frozenset(site for site, answer in alike.items() if not looks_mislabelled(answer.confused, least)),
         frozenset(site for site, answer in alike.items() if answer.is_relabelled),
@@ -367,11 +369,23 @@ def _domain_checks(
     }
 
 
-def detected_fraction(answers: Mapping[str, BiasReport]) -> float:
-    """Return the fraction of the annotated patients in whom the model finds an annotated object; 0 without any."""
-    annotated = sum(sum(answer.annotated_patients) for answer in answers.values())
-    result = sum(item.patients for answer in answers.values() for item in answer.offset)
-    return min(result / annotated, 1.0) if annotated else 0.0
+def detected_fraction(answers: Mapping[str, BiasReport], groups: GroupVotes) -> float:
+    """Return the fraction of the annotated patients in whom the model finds an annotated object; 0 without any.
+
+    From three sites on it is the median of theirs, so that none decides by the numbers that it sends.
+
+    Args:
+        answers: by site or group of a site.
+        groups: which names are groups of which site.
+    """
+    annotated, predicted = Counter[str](), Counter[str]()
+    for name, answer in answers.items():
+        annotated[groups.site(name)] += sum(answer.annotated_patients)
+        predicted[groups.site(name)] += sum(item.patients for item in answer.offset)
+    fractions = [min(predicted[site] / number, 1.0) for site, number in annotated.items() if number]
+    if len(fractions) >= BIAS_THRESHOLDS.min_sites_of_median:
+        return statistics.median(fractions)
+    return min(predicted.total() / annotated.total(), 1.0) if fractions else 0.0
 
 
 def _other_images(check: DomainCheck) -> Evidence | None:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...aggregation.influence import InfluenceBounds
+from ...aggregation.weighted_median import weighted_median
 from ...aggregation.weighting import LayerWeights
 from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.reference_level import standard_error_of
+from ...annotation_bias.thresholds import THRESHOLDS as BIAS_THRESHOLDS
 from .records import RollbackRoundRecord
 from .thresholds import THRESHOLDS
 
@@ -39,16 +41,29 @@ def negative(gain: Estimate) -> Estimate:
 def pooled_gains(gains: Mapping[str, Estimate], of_server: Estimate | None, bounds: InfluenceBounds) -> Estimate:
     """Return the mean gain over the patients of sites, as far as their claims count, and of the server.
 
+    Where shares of sites are bounded, and from three sites on, theirs is the weighted median: less than half of the
+    weight moves it no further than to the next site.
+
     Args:
         gains: known ones, by site.
         of_server: on the server's reviewed patients; None where it has none.
         bounds: on what one site can do.
     """
-    of_sites = (
-        pooled_gain(gains, bounds.mean_weights({site: one.patients for site, one in gains.items()})) if gains else None
-    )
+    of_sites = _gain_of_sites(gains, bounds) if gains else None
     both = {name: one for name, one in (("sites", of_sites), ("server", of_server)) if one is not None}
     return pooled_gain(both, {name: float(one.patients) for name, one in both.items()})
+
+
+def _gain_of_sites(gains: Mapping[str, Estimate], bounds: InfluenceBounds) -> Estimate:
+    weights = bounds.mean_weights({site: one.patients for site, one in gains.items()})
+    mean = pooled_gain(gains, weights)
+    if not bounds.bounds_shares or len(gains) < BIAS_THRESHOLDS.min_sites_of_median:
+        return mean
+    sites = sorted(gains)
+    (value,) = weighted_median(np.array([[gains[site].value] for site in sites]), [weights[site] for site in sites])
+    # Of normal errors a median spreads so much more than a mean.
+    half = math.sqrt(math.pi / 2) * (mean.high - mean.value)
+    return Estimate(mean.patients, float(value), float(value) - half, float(value) + half)
 
 
 def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> Estimate:

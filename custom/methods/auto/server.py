@@ -213,7 +213,7 @@ class AutoServer(FedAvgServer):
             before=last,
             profiles=self._images.profiles,
             uses_model=self.settings.boundary_evidence == "both",
-            groups=GroupVotes({name: group.site for name, group in self._images.groups.items()}),
+            groups=self._votes,
         )
         before = self._asked
         record = bias_record(decisions, this_round.number, profiles=self._images.profiles)
@@ -242,7 +242,7 @@ class AutoServer(FedAvgServer):
         return {name: BiasReport.of(fields) for name, fields in answers.items()}
 
     def _is_too_early(self, this_round: Round, answers: Mapping[str, BiasReport]) -> bool:
-        share = detected_fraction(answers)
+        share = detected_fraction(answers, self._votes)
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         is_fit = share >= self.settings.min_predicted_fraction
         if self._of_model or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:
@@ -267,6 +267,10 @@ class AutoServer(FedAvgServer):
                 for name in by_site[site]:
                     del self._pending[name]
                     self._corrected[name] = this_round.number
+
+    @property
+    def _votes(self) -> GroupVotes:
+        return GroupVotes({name: group.site for name, group in self._images.groups.items()})
 
     @property
     def _noun(self) -> str:

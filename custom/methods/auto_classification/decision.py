@@ -106,12 +106,10 @@ def decide(
 
 
 def _supported(result: TestResult, support: Estimate) -> TestResult:
-    """The result as far as other samples support it, and as far as it is a fault."""
-    if not result.is_confirmed:
+    """The result as far as other samples support it."""
+    if not result.is_confirmed or support.low > THRESHOLDS.min_support:
         return result
-    if not support.low > THRESHOLDS.min_support:
-        return replace(result, status=Status.UNKNOWN, evidence=(Evidence(EvidenceCode.NO_SUPPORT),))
-    return result if result.effect > 0 else replace(result, status=Status.SMALL)
+    return replace(result, status=Status.UNKNOWN, evidence=(Evidence(EvidenceCode.NO_SUPPORT),))
 
 
 def _criterion(estimates: Mapping[str, Estimate], neutral: Neutral, floor: float) -> tuple[Criterion, Evidence]:

@@ -10,8 +10,8 @@ SUPPORT = "support"
 CORRECTS_LABELS = "undoes_confusion"
 
 CONFUSION_FIELDS = (
-    *estimate_fields(NOISE_LEVEL, ESTIMATE_CONFUSION, calibrated=True, length=1),
-    *estimate_fields(SUPPORT, ESTIMATE_CONFUSION, calibrated=False, length=1),
+    *estimate_fields(NOISE_LEVEL, ESTIMATE_CONFUSION, calibrated=True, length=1, limits=(0.0, 1.0)),
+    *estimate_fields(SUPPORT, ESTIMATE_CONFUSION, calibrated=False, length=1, limits=(0.0, 1.0)),
 )
 
 OUTBOUND_FIELDS = (

@@ -144,6 +144,17 @@ def test_below_the_floor_nothing_is_done():
     assert result.status is Status.SMALL
 
 
+def test_less_than_the_reference_is_no_fault_of_a_fraction():
+    fewer, more = (Estimate(50, 0.5 + sign * 0.3, 0.49 + sign * 0.3, 0.51 + sign * 0.3, 1.0, 0.9) for sign in (-1, 1))
+    for kind in ParameterKind:
+        key = ParameterKey(kind, 1)
+        estimates, criterion = {"less": {key: fewer}, "more": {key: more}}, {key: Criterion(0.5, 0.1)}
+        results = effect_tests(estimates, {"less": criterion, "more": criterion})
+        assert results["more"][key].status is Status.CONFIRMED
+        assert results["less"][key].status is (Status.SMALL if kind.is_fraction else Status.CONFIRMED)
+        assert results["less"][key].effect == pytest.approx(-0.3)
+
+
 @pytest.mark.parametrize(
     ("calibration", "code"),
     [

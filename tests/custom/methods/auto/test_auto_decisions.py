@@ -17,6 +17,7 @@ from fedannot.custom.corrections.kinds import ObjectsRelabelled
 from fedannot.custom.methods.auto.answers import BiasReport
 from fedannot.custom.methods.auto.bias_record import bias_record
 from fedannot.custom.methods.auto.decisions import decide, detected_fraction
+from fedannot.custom.methods.auto.group_votes import GroupVotes
 from fedannot.custom.methods.auto.records import Outcome
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site_reference_levels import middle
@@ -499,8 +500,21 @@ def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
 
 def test_a_model_is_fit_as_a_reference_for_what_it_finds():
     half = replace(answer(0.0), offset=known(0.0, patients=3))
-    assert detected_fraction({"a": half, "b": half}) == 0.25
-    assert detected_fraction({}) == 0.0
+    assert detected_fraction({"a": half, "b": half}, GroupVotes()) == 0.25
+    assert detected_fraction({}, GroupVotes()) == 0.0
+
+
+def test_what_one_site_claims_to_annotate_makes_no_model_unfit_and_none_fit():
+    whole, none = answer(0.0), replace(answer(0.0), offset=known(0.0, patients=0))
+    most, found = (replace(whole, annotated_patients=(10**9,)), replace(whole, offset=known(0.0, patients=10**9)))
+    assert detected_fraction(dict.fromkeys("abc", whole) | {"liar": most}, GroupVotes()) == 1.0
+    assert detected_fraction(dict.fromkeys("abc", none) | {"liar": found}, GroupVotes()) == 0.0
+    # A site has one vote, however many groups of annotators it names.
+    groups = {f"liar-{number}": most for number in range(8)}
+    votes = GroupVotes(dict.fromkeys(groups, "liar"))
+    assert detected_fraction(dict.fromkeys("abc", whole) | groups, votes) == 1.0
+    result = decide(sites(*TWO_GROUPS) | {"liar": replace(most, images=images(0.0))}, SETTINGS, seed=100)
+    assert any(result.corrections.values())
 
 
 def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():
@@ -605,6 +619,18 @@ def test_nothing_else_is_determined_of_a_site_most_of_whose_objects_have_another
     assert codes(most.findings["site-6"][OFFSET]) == [EvidenceCode.MISLABELLED]
     assert codes(most.findings["site-1"][OFFSET]) != [EvidenceCode.MISLABELLED]
     assert relabelled_of(most.corrections["site-6"]) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("recall", [0.83, 0.95, 1.0])
+def test_a_relabelled_site_may_annotate_more_than_those_that_others_are_compared_with(recall):
+    typical = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(0.75, 0.03)) for i in range(1, 4)}
+    relabelled = replace(of_two_classes(0.9), completeness=2 * known(recall, 0.03), is_relabelled=True)
+    result = decide(typical | {"site-4": relabelled}, TWO_CLASSES, seed=100)
+    assert not any(
+        result.findings["site-4"][ParameterKey(ParameterKind.MISSING, label)].is_confirmed for label in (1, 2)
+    )
+    assert missed_of(result.corrections["site-4"]) == {}
+    assert relabelled_of(result.corrections["site-4"]) == pytest.approx(0.9)
 
 
 def test_contours_are_tested_where_objects_were_relabelled_before():

@@ -11,7 +11,8 @@ import torch
 from support.rounds import round_of
 
 from fedannot.apps.wording.decisions import rollback_in_words
-from fedannot.custom.aggregation.settings import AggregationSettings
+from fedannot.custom.aggregation.influence import InfluenceBounds, deployed_influence
+from fedannot.custom.aggregation.settings import AggregationSettings, InfluenceSettings
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.annotation_bias.estimate import Estimate, sent
 from fedannot.custom.interface.views import Round
@@ -19,7 +20,7 @@ from fedannot.custom.methods.auto import rollback_check
 from fedannot.custom.methods.auto.outbound import HELD_OUT_GAIN, OUTBOUND_FIELDS, REVIEWED_GAIN
 from fedannot.custom.methods.auto.records import NotCompared, RollbackOf
 from fedannot.custom.methods.auto.rollback_check import RollbackCheck
-from fedannot.custom.methods.auto.rollback_gains import fewest_found, pooled_gain
+from fedannot.custom.methods.auto.rollback_gains import fewest_found, pooled_gain, pooled_gains
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.records.plain_values import check_restorable
@@ -334,3 +335,27 @@ def test_the_state_of_version_1_is_read() -> None:
     again.restore(earlier | {"rounds": [], "shadow_is": "weights by numbers of samples", "reason": reason})
     assert again.record is not None
     assert (again.record.rollback_of, again.record.not_compared) == ("weights_by_samples", "no_patients")
+
+
+@pytest.mark.parametrize("number", [3, 4, 8, 20])
+def test_within_bounds_of_shares_one_site_decides_nothing(number: int) -> None:
+    """The others agree on 0.05 ± 0.02; a liar claims the smallest gain there is, of a million patients."""
+    honest = {f"site-{index}": gain(0.05, 0.02, patients=12) for index in range(number - 1)}
+    bounds = InfluenceBounds(InfluenceSettings(**deployed_influence(number)), lambda _: None)
+    pooled = pooled_gains(honest | {"liar": Estimate(10**6, -1.0, -1.0, -1.0)}, None, bounds)
+    assert pooled.value == pytest.approx(0.05)
+    assert pooled.high > 0
+    # Without bounds, and of two sites, it is the weighted mean.
+    free = InfluenceBounds(InfluenceSettings(), lambda _: None)
+    two = {"a": gain(0.1, patients=10), "b": gain(0.4, patients=20)}
+    assert pooled_gains(two | {"c": gain(0.0, patients=30)}, None, free).value == pytest.approx(0.15)
+    assert pooled_gains({"a": gain(0.1), "b": gain(0.4)}, None, bounds).value == pytest.approx(0.25)
+
+
+def test_the_median_of_gains_has_the_wider_interval_of_medians() -> None:
+    gains = {site: gain(value, 0.03) for site, value in zip("abc", (0.1, 0.3, 0.2), strict=True)}
+    bounds = InfluenceBounds(InfluenceSettings(**deployed_influence(3)), lambda _: None)
+    pooled = pooled_gains(gains, None, bounds)
+    assert pooled.value == pytest.approx(0.2)
+    # Of three sites that count alike: 0.03 / √3 · √(π / 2).
+    assert pooled.high - pooled.value == pytest.approx(0.03 / math.sqrt(3) * math.sqrt(math.pi / 2), rel=1e-3)

@@ -74,6 +74,10 @@ def test_the_noise_level_leaves_and_no_case_does(tmp_path: Path) -> None:
     assert answer.fields["support_patients"] == [6]
     OutboundRegistry(OUTBOUND_FIELDS).check(ESTIMATE_CONFUSION, dict(answer.fields))
     assert OutboundRegistry(OUTBOUND_FIELDS).refusal(ESTIMATE_CONFUSION, answer.fields, 3) is None
+    # A level below zero would make all others noisy where the least noisy site is the reference.
+    for field, value in (("noise_level", -5.0), ("noise_level_low", -0.1), ("support_high", 2.0)):
+        hostile = dict(answer.fields) | {field: [value]}
+        assert OutboundRegistry(OUTBOUND_FIELDS).refusal(ESTIMATE_CONFUSION, hostile, 3) is not None
 
 
 def test_over_too_few_patients_nothing_leaves(tmp_path: Path) -> None:
