@@ -78,7 +78,7 @@ def find_images(folder: str, *, pictures: bool, without: str, channels: int = 1)
             files.append(other.file)
         else:
             left_out.append(f"{other.file}: left out, it is {other.reason}.")
-    names = [*map(str, files)] if channels == 1 else first_channels([*map(str, files)])
+    names = first_channels([*map(str, files)], channels)
     return ImagesFound(tuple(names), tuple(map(printable, left_out)))
 
 

@@ -90,7 +90,8 @@ def check_channel_files(files: Sequence[Path | None], channels: ImageChannels) -
 def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) -> ImageFiles:
     """Return the files of an image that a person names: a list of them, or one file with all that belong to it.
 
-    Files called ``CASE_0000.nii.gz``, ``CASE_0001.nii.gz``, … in a folder belong together.
+    Files called ``CASE_0000.nii.gz``, ``CASE_0001.nii.gz``, … in a folder belong together, unless their numbers go on
+    beyond those of the channels: then they count patients, or years.
 
     Args:
         image: a path, of numbered files that of the first one; or a path for each channel.
@@ -100,11 +101,11 @@ def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) 
         return tuple(None if file is None else Path(file) for file in image)
     file = Path(image)
     match = _NUMBERED_FILE.fullmatch(file.name)
-    if match is None or channels.count == 1:
+    if match is None or channels.count == 1 or int(match[2]) >= channels.count:
         return file
-    names = [f"{match[1]}_{number:04d}{match[3]}" for number in range(channels.count)]
-    files = tuple(path if (path := file.with_name(name)).exists() else None for name in names)
-    return files if sum(path is not None for path in files) > 1 else file
+    names = [f"{match[1]}_{number:04d}{match[3]}" for number in range(channels.count + 1)]
+    *files, beyond = (path if (path := file.with_name(name)).exists() else None for name in names)
+    return tuple(files) if beyond is None and sum(path is not None for path in files) > 1 else file
 
 
 def numbered_case(image: str | Path | Sequence[str | None], channels: ImageChannels) -> str | None:
@@ -122,12 +123,15 @@ def numbered_case(image: str | Path | Sequence[str | None], channels: ImageChann
     return cases.pop() if len(cases) == 1 else None
 
 
-def first_channels(files: Sequence[str]) -> list[str]:
-    """Return files without those that are further channels of another one, by their numbers."""
+def first_channels(files: Sequence[str], count: int) -> list[str]:
+    """Return files without those that are further channels of another one, by their numbers.
+
+    Files of one name with a number from `count` on are none of them channels, see :func:`files_of`.
+    """
     matches = {file: _NUMBERED_FILE.fullmatch(Path(file).name) for file in files}
     groups: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
     for file, match in matches.items():
         if match is not None:
             groups.setdefault((str(Path(file).parent), match[1], match[3]), []).append((int(match[2]), file))
-    first = {min(group)[1] for group in groups.values()}
-    return [file for file in files if matches[file] is None or file in first]
+    further = {file for group in groups.values() if max(group)[0] < count for _, file in sorted(group)[1:]}
+    return [file for file in files if file not in further]

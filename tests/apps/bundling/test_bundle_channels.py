@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
 import pytest
 import torch
@@ -104,6 +105,24 @@ def test_results_of_numbered_files_are_called_as_their_case(tmp_path: Path) -> N
     assert result_name(["a/one_0000.nii.gz", "a/two_0001.nii.gz"], "a", 2) == "one_0000"
     assert result_name("a/b/one_0000.nii.gz", "a", 3) == "b/one_0000"
     assert shared_names(["a/one.nii.gz", files], "a", 3) == ("a/one.nii.gz", "a/one_0000.nii.gz")
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4), (2021, 2022), (0, 1, 4)])
+def test_patients_that_are_numbered_are_no_channels_of_one_another(numbers: tuple[int, ...], tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    voxels = {f"patient_{number:04d}": generator.random((16, 16, 16, 4)).astype(np.float32) for number in numbers}
+    for name, volume in voxels.items():
+        nibabel.save(nibabel.Nifti1Image(volume, np.eye(4)), folder / f"{name}.nii.gz")
+    images = parser_for(DESCRIPTIONS["whole"], folder, tmp_path / "bundle").get_parsed_content("dataset")
+    read = {item[NAME]: item["image"].as_tensor().numpy() for item in images}
+    assert sorted(read) == sorted(voxels)
+    assert not images.refused
+    for name, volume in voxels.items():
+        # Every channel has its own z-score.
+        expected = (volume - volume.mean((0, 1, 2))) / volume.std((0, 1, 2))
+        np.testing.assert_allclose(np.moveaxis(read[name], 0, -1), expected, atol=1e-4)
 
 
 def test_metadata_name_the_channels() -> None:
