@@ -10,6 +10,7 @@ DICOM_SUFFIX = ".dcm"
 _PREAMBLE = 128
 _SERIES, _FRAME_OF_REFERENCE = "0020|000e", "0020|0052"
 _CLASS, _FRAMES, _POSITION, _ORIENTATION = "0008|0016", "0028|0008", "0020|0032", "0020|0037"
+_THICKNESS = "0018|0050"
 # Of a pixel in the patient, or on the detector.
 _PIXEL_SPACINGS = "0028|0030", "0018|1164"
 _SEGMENTATION_CLASS = "1.2.840.10008.5.1.4.1.1.66.4"
@@ -92,6 +93,12 @@ class DicomHeader:
         known = (self._numbers(tag, 2) for tag in _PIXEL_SPACINGS)
         return next((spacing for spacing in known if spacing is not None and min(spacing) > 0), None)
 
+    @property
+    def slice_thickness(self) -> float | None:
+        """How thick the slice is, above 0, None where the file does not say it."""
+        thickness = self._numbers(_THICKNESS, 1)
+        return thickness[0] if thickness is not None and thickness[0] > 0 else None
+
     def _numbers(self, tag: str, count: int) -> list[float] | None:
         try:
             numbers = [float(part) for part in self._text(tag).split("\\")]
@@ -123,6 +130,14 @@ def is_dicom_picture(file: Path) -> bool:
         return not DicomHeader(file).has_frames
     except RuntimeError:
         return True
+
+
+def has_one_frame(file: Path) -> bool:
+    """Return whether a DICOM file of any suffix can be read and has one frame, as a slice or an X-ray has."""
+    try:
+        return not DicomHeader(file).has_frames
+    except RuntimeError:
+        return False
 
 
 def stands_alone(file: Path) -> bool:

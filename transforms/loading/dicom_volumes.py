@@ -117,7 +117,10 @@ def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, F
     image = reader.Execute()
     voxels = SimpleITK.GetArrayFromImage(image).transpose(2, 1, 0)
     columns = np.column_stack([np.reshape(image.GetDirection(), (3, 3)) * image.GetSpacing(), image.GetOrigin()])
-    if len(headers) > 1:
+    if len(headers) == 1:
+        # SimpleITK takes 1 mm, or how far slices are apart, of which there are none.
+        columns[:, 2] *= (headers[0].slice_thickness or image.GetSpacing()[2]) / image.GetSpacing()[2]
+    else:
         columns[:, 2] = _slice_step(folder, np.array([header.position for header in headers], dtype=np.float64))
     return voxels if voxels.dtype.kind != "f" else _in_small_type(voxels), columns
 
@@ -144,11 +147,11 @@ def _check_places(headers: Sequence[DicomHeader]) -> None:
 
 
 def _in_small_type(voxels: Array) -> Array:
-    """The voxels as whole numbers where they are, else as they are."""
+    """The voxels as whole numbers where they are and a type of 32 bits has them, else as they are."""
     if voxels.dtype.kind != "f" or not (np.isfinite(voxels).all() and (voxels == np.rint(voxels)).all()):
         return voxels
     small = np.result_type(np.min_scalar_type(int(voxels.min())), np.min_scalar_type(int(voxels.max())))
-    return voxels.astype(np.int32 if small.kind == "f" or small.itemsize > 4 else small)
+    return voxels if small.kind == "f" or small.itemsize > 4 else voxels.astype(small)
 
 
 def _slice_step(folder: Path, positions: Floats) -> Floats:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ..natural_order import natural_order
-from .dicom_header import DICOM_SUFFIX, dicom_files, is_dicom_picture, stands_alone
+from .dicom_header import DICOM_SUFFIX, dicom_files, has_one_frame, is_dicom_picture, stands_alone
 from .dicom_kind import is_structure_set
 from .image_files import IMAGE_SUFFIXES
 from .volume_suffixes import VOLUME_FILE_SUFFIXES
@@ -162,10 +162,16 @@ def reason_of(file: Path, beside: Sequence[Path]) -> Reason | None:
 
 
 def _standing_alone(files: Collection[Path], *, in_folder: bool) -> set[Path]:
-    """DICOM files that are images of their own; of a folder all or none, by its first file."""
-    if in_folder and files and (not stands_alone(min(files)) or not is_dicom_picture(min(files))):
+    """DICOM files that are images of their own; of a folder all or none, by its first file with one frame.
+
+    What cannot be read among X-rays is an image of its own, too: it alone is refused, by its name.
+    """
+    if not in_folder:
+        return {file for file in files if stands_alone(file)}
+    first = next(filter(has_one_frame, sorted(files)), None)
+    if first is None or not stands_alone(first):
         return set()
-    return {file for file in files if stands_alone(file)}
+    return {file for file in files if file.name.lower().endswith(DICOM_SUFFIX)}
 
 
 def _holds_voxels(name: str, beside: Collection[str]) -> bool:

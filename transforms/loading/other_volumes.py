@@ -17,7 +17,7 @@ from .dicom_volumes import check_extents, read_frames, read_series
 from .image_files import check_intensities
 from .slicer_segments import SEGMENTATION_SUFFIX, Segment, Segmentation, segments_of, united_layers
 from .volume_files import Volume, is_volume, read_volume
-from .volume_geometry import is_usable, millimetres, placement_of, voxel_spacing
+from .volume_geometry import LARGEST_VOXEL, is_usable, millimetres, placement_of, voxel_spacing
 
 # SimpleITK's axes grow to the left and back, NIfTI's to the right and front.
 _TO_RAS = np.diag([-1.0, -1.0, 1.0])
@@ -128,9 +128,15 @@ def _affine(source: Path, columns: Floats) -> Floats:
     """The affine ``(4, 4)``, axes to the right, front and top, of columns and origin of SimpleITK."""
     affine = np.eye(4)
     affine[:3] = _TO_RAS @ columns
+    spacing = voxel_spacing(affine)
+    if is_usable(affine) and max(spacing) > LARGEST_VOXEL:
+        raise DataError(
+            f"{source}: found voxels of {millimetres(spacing)}; expected at most {LARGEST_VOXEL:g} mm. Export the "
+            "volume in millimetres."
+        )
     if not is_usable(affine):
         raise DataError(
-            f"{source}: found voxels of {millimetres(voxel_spacing(affine))} from {affine[:3, 3]}; expected axes "
+            f"{source}: found voxels of {millimetres(spacing)} from {affine[:3, 3]}; expected axes "
             "with a length, in different directions, and a place. Export the volume again."
         )
     return affine

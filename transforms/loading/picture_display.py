@@ -32,7 +32,8 @@ _MAX_PIXELS_PER_BYTE = 2**16
 # The orientation of EXIF with which nothing is turned.
 UPRIGHT = 1
 
-_ORIENTATION, _BITS, _PHOTOMETRIC = 274, 258, 262
+_ORIENTATION, _BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 274, 258, 262, 339
+_UNSIGNED, _SIGNED = 1, 2
 _WHITE_IS_ZERO = 0
 # Modes with an alpha channel, by what Pillow can convert them to; a palette may have one, too.
 _WITH_ALPHA = {"LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA", "PA": "RGBA"}
@@ -212,10 +213,13 @@ def _file_size(picture: Image.Image) -> int | None:
 
 
 def _check_depth(picture: Image.Image) -> None:
-    """Refuse several channels of more than eight bits, of which Pillow keeps the upper eight."""
+    """Refuse several channels of more than eight bits, of which Pillow keeps the upper eight; and eight with a sign."""
     if picture.mode in HIGH_DEPTH_MODES:
         return
-    bits = max(getattr(picture, "tag_v2", {}).get(_BITS, (8,)), default=8)
+    tags = getattr(picture, "tag_v2", {})
+    if _SIGNED in tags.get(_SAMPLE_FORMAT, ()):
+        raise PictureError("found values of 8 bits with a sign; expected ones without, or 16 bits. Save it so.")
+    bits = max(tags.get(_BITS, (8,)), default=8)
     tiles = getattr(picture, "tile", None) or ()
     arguments = tiles[0][3] if tiles else ""
     raw_mode = arguments[0] if isinstance(arguments, tuple) and arguments else arguments
@@ -241,6 +245,9 @@ def _bright(picture: Image.Image) -> Image.Image:
 
 def _checked_intensities(picture: Image.Image) -> Image.Image:
     values = np.asarray(picture)
+    if picture.mode == "I" and getattr(picture, "tag_v2", {}).get(_SAMPLE_FORMAT, (_UNSIGNED,)) == (_UNSIGNED,):
+        # Pillow reads 32 bits without a sign as if they had one.
+        return picture if values.min() >= 0 else Image.fromarray(values.view(np.uint32).astype(np.float32))
     if values.dtype.kind != "f":
         return picture
     unusable = int(np.count_nonzero(~(np.abs(values.astype(np.float64)) <= MAX_INTENSITY)))

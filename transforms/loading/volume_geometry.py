@@ -25,7 +25,7 @@ _SINGULAR = 1e-6
 # Voxel sizes that differ less than this, as a fraction, are rounded.
 _SAME_SIZE = 0.01
 # No voxel of a patient is longer, in millimetres; one without a unit is not shorter than the second.
-_LARGEST_VOXEL, _SMALLEST_WITHOUT_UNIT = 100.0, 0.01
+LARGEST_VOXEL, _SMALLEST_WITHOUT_UNIT = 100.0, 0.01
 _FIRST_TEMPLATE_CODE = 3
 _AXIS_OF_LETTER = {letter: axis for axis, pair in enumerate(("RL", "AP", "SI")) for letter in pair}
 _UNIT_BITS = 7
@@ -190,7 +190,7 @@ def _check_size(file: Path, spacing: Sequence[float], unit: LengthUnit) -> None:
     """Check that lengths with a unit that is seldom meant, or without one, are those of a patient's voxels."""
     largest = max(spacing) * unit.in_millimetres
     is_too_small = unit is LengthUnit.UNKNOWN and min(spacing) < _SMALLEST_WITHOUT_UNIT
-    is_too_large = unit in (LengthUnit.UNKNOWN, LengthUnit.METRES) and largest > _LARGEST_VOXEL
+    is_too_large = unit in (LengthUnit.UNKNOWN, LengthUnit.METRES) and largest > LARGEST_VOXEL
     if is_too_small or is_too_large:
         raise DataError(
             f"{file}: found voxels of {_numbers(spacing)} with {unit}; expected millimetres, or a unit that fits. "

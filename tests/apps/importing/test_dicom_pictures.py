@@ -1,6 +1,7 @@
 """X-rays and other DICOM of one frame are read with all their bits, as brightness."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pydicom
@@ -17,6 +18,7 @@ from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.transforms.errors import DataError
+from fedannot.transforms.loading.folder_images import find_images
 from fedannot.transforms.loading.image_files import read_image
 
 STORED = np.random.default_rng(1).integers(0, 4096, (6, 9)).astype(np.uint16)
@@ -96,6 +98,25 @@ def test_folders_tell_x_rays_from_series_and_files_of_many_frames(tmp_path):
     pictures = find_datasets(Named(images=tmp_path / "images", labels=tmp_path / "labels"))[0]
     assert [(case.image.name, case.group) for case in pictures.cases] == [(f"{n}.dcm", n) for n in "abc"]
     assert not pictures.volumes
+    # One that is damaged is refused alone, and one that says where it lies is a picture among pictures.
+    first, other = sorted((tmp_path / "images" / "patient").iterdir())
+    content = first.read_bytes()
+    for length in (200, len(content) - 30):
+        first.write_bytes(content[:length])
+        pictures = find_datasets(Named(images=tmp_path / "images", labels=tmp_path / "labels"))[0]
+        assert [case.image.name for case in pictures.cases] == ["a.dcm", "b.dcm", "c.dcm"]
+        name = f"pictures-{length}"
+        options = ImportOptions(keys={"size": (6, 9)})
+        report = write_imported_federation([pictures], tmp_path / name, SiteChoice(1), options, test_share=0.0)
+        assert ["b.dcm" in str(left) for left in report.excluded] == [True]
+        folder = find_images(str(tmp_path / "images"), pictures=True, without=str(tmp_path / "results"))
+        assert [Path(file).name for file in folder.files] == ["a.dcm", "b.dcm", "c.dcm"]
+        assert folder.left_out == ()
+    first.write_bytes(content)
+    placed = pydicom.dcmread(other)
+    placed.ImagePositionPatient, placed.ImageOrientationPatient = [0, 0, 0], [1, 0, 0, 0, 1, 0]
+    placed.save_as(other)
+    assert len(find_datasets(Named(images=tmp_path / "images", labels=tmp_path / "labels"))[0].cases) == 3
 
     stored = np.stack([STORED] * 4)
     series = write_slices(tmp_path / "volumes" / "s", stored, [1] * 4, [0] * 4)

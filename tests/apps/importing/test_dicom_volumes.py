@@ -46,6 +46,30 @@ def test_every_slice_of_a_series_has_its_own_slope(tmp_path, name, sop):
     assert (values.dtype.kind == "f") == (name != "none")
 
 
+@pytest.mark.parametrize("is_series", [True, False])
+@pytest.mark.parametrize(("slope", "intercept", "bits"), [(2e6, 0, 16), (1, -1, 32)])
+def test_whole_numbers_beyond_32_bits_stay_what_they_are(tmp_path, slope, intercept, bits, is_series):
+    stored = STORED if bits == 16 else np.random.default_rng(1).integers(0, 2**32, SHAPE, dtype=np.uint32)
+    scales = [slope] * len(stored), [intercept] * len(stored)
+    if is_series:
+        source = write_slices(tmp_path / "ct", stored, *scales, bits=bits)
+    else:
+        source = write_frames(tmp_path / "ct.dcm", stored, *scales, order=(2, 0, 3, 1), bits=bits)
+    values, affine = read(source, tmp_path)
+    # Frames may be counted from either end.
+    values = values if affine[2, 2] > 0 else values[..., ::-1]
+    np.testing.assert_array_equal(values, stored.T.astype(np.float64) * slope + intercept)
+
+
+@pytest.mark.parametrize("apart", [None, 6.0])
+def test_a_single_slice_is_as_thick_as_it_says(tmp_path, apart):
+    values = {} if apart is None else {"SpacingBetweenSlices": apart}
+    series = write_slices(tmp_path / "ct", STORED[:1], [1], [0], SliceThickness=5.0, **values)
+    _, affine = read(series, tmp_path)
+    sizes = np.linalg.norm(AFFINE[:3, :2], axis=0)
+    np.testing.assert_allclose(np.linalg.norm(affine[:3, :3], axis=0), (*sizes, 5.0), atol=1e-6)
+
+
 def test_slices_in_which_0_is_white_become_brightness(tmp_path):
     slopes, intercepts = SCALES["mixed"]
     write_slices(tmp_path / "series", STORED, slopes, intercepts, bits=12, PhotometricInterpretation="MONOCHROME1")

@@ -341,3 +341,12 @@ def test_a_damaged_nifti_is_named(tmp_path, check):
     (tmp_path / "a.nii.gz").write_bytes(gzip.compress(b"no header"))
     with pytest.raises(DataError, match=r"a\.nii\.gz: cannot be read as a NIfTI volume"):
         check(tmp_path / "a.nii.gz", tmp_path / "a.nii.gz")
+
+
+def test_voxels_in_another_unit_than_millimetres_are_refused(tmp_path):
+    """NRRD says `space units`, which SimpleITK does not tell."""
+    image = SimpleITK.GetImageFromArray(np.zeros((4, 5, 6), np.int16))
+    image.SetSpacing((500.0, 500.0, 2000.0))
+    SimpleITK.WriteImage(image, str(tmp_path / "a.nrrd"))
+    with pytest.raises(DataError, match=r"a\.nrrd: found voxels of 500 × 500 × 2e\+03 mm; expected at most 100 mm"):
+        as_nifti(tmp_path / "a.nrrd", tmp_path / "out.nii.gz")

@@ -1,5 +1,7 @@
 """Pictures are read as a viewer shows them, or refused with the reason; expected values by hand and by tifffile."""
 
+import struct
+
 import numpy as np
 import pytest
 import tifffile
@@ -205,3 +207,40 @@ def test_pages_and_numbers_that_are_not_finite_are_refused(tmp_path):
     Image.fromarray(values).save(tmp_path / "nan.tif")
     with pytest.raises(DataError, match=r"nan\.tif: found 2 intensities that are not finite"):
         read_image(tmp_path / "nan.tif", 1)
+
+
+def _tiff(file, values, sample_format):
+    """An uncompressed grey TIFF, by hand: Pillow writes neither 8 bits with a sign nor 32 without."""
+    data, (height, width) = values.tobytes(), values.shape
+    long, short = 4, 3
+    tags = [(256, short, width), (257, short, height), (258, short, 8 * values.itemsize), (259, short, 1)]
+    tags += [(262, short, 1), (273, long, 8), (277, short, 1), (278, short, height), (279, long, len(data))]
+    tags += [] if sample_format is None else [(339, short, sample_format)]
+    entries = b"".join(
+        struct.pack("<HHI", tag, kind, 1) + struct.pack("<I" if kind == long else "<HH", *(value, 0)[: 5 - kind])
+        for tag, kind, value in tags
+    )
+    head = b"II*\0" + struct.pack("<I", 8 + len(data))
+    file.write_bytes(head + data + struct.pack("<H", len(tags)) + entries + bytes(4))
+    return file
+
+
+@pytest.mark.parametrize("sample_format", [None, 1])
+def test_tiffs_of_32_bits_without_a_sign_keep_large_values(tmp_path, sample_format):
+    values = np.random.default_rng(0).integers(0, 2**32, (6, 8), dtype=np.uint32)
+    assert values.max() > 2**31
+    np.testing.assert_array_equal(
+        read_image(_tiff(tmp_path / "a.tif", values, sample_format), 1)[0], values.astype(np.float32)
+    )
+
+
+def test_tiffs_of_32_bits_with_a_sign_keep_it(tmp_path):
+    values = np.random.default_rng(0).integers(-(2**31), 2**31, (6, 8)).astype(np.int32)
+    np.testing.assert_array_equal(read_image(_tiff(tmp_path / "a.tif", values, 2), 1)[0], values.astype(np.float32))
+
+
+def test_tiffs_of_8_bits_with_a_sign_are_refused(tmp_path):
+    file = _tiff(tmp_path / "a.tif", np.arange(-24, 24, dtype=np.int8).reshape(6, 8), 2)
+    for read in (lambda: read_image(file, 1), lambda: read_mask(file)):
+        with pytest.raises(DataError, match=r"a\.tif: found values of 8 bits with a sign"):
+            read()
