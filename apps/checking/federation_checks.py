@@ -66,11 +66,25 @@ def check_shared_cases(sites: Sequence[SiteFacts], salt: bytes) -> Iterator[tupl
 def check_likely_patients(sites: Sequence[SiteFacts]) -> Iterator[tuple[str, Finding]]:
     """Find patients in several lists, whom only the names of images tell: in a site's, or in one and the test set.
 
-    Cases whose datalist names a group are passed over: it says who belongs together.
+    Cases whose datalist names a group are passed over: it says who belongs together. Hospitals name files in ways of
+    their own, so each is looked at by itself, too, and with the test set.
 
     Yields:
         Name of the site and what was found.
     """
+    tested = [site for site in sites if site.is_test]
+    of_all = dict(_likely_findings(sites))
+    for site in sites:
+        alone = [] if site.is_test else [_likely_findings([site, *tested]), _likely_findings([site])]
+        findings = [of_all.get(site.site), *(dict(one).get(site.site) for one in alone)]
+        known = [one for one in findings if one is not None]
+        if known:
+            # Of equal ones the first.
+            yield site.site, min(known, key=lambda one: one.severity is not Severity.WARNING)
+
+
+def _likely_findings(sites: Sequence[SiteFacts]) -> Iterator[tuple[str, Finding]]:
+    """What names tell of sites together."""
     listed = [(site, case) for site in sites for case in site.cases if case.group is None and case.section != REFERENCE]
     patients = likely_patients([case.name for _, case in listed])
     if patients is None:

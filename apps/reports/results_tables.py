@@ -108,7 +108,8 @@ def results_table(rows: Sequence[ResultRow], reference: str | None = None) -> Re
         reference: the arm that others are compared with; None for the first.
 
     Raises:
-        ValueError: if there is no row, none of the reference, or the surface Dice of arms has different tolerances.
+        ValueError: if there is no row, none of the reference, nothing is scored, or the surface Dice of arms has
+            different tolerances.
     """
     arms = list(dict.fromkeys(row.arm for row in rows))
     reference = reference or (arms[0] if arms else "")
@@ -125,6 +126,8 @@ def results_table(rows: Sequence[ResultRow], reference: str | None = None) -> Re
             of_arm = [row for row in counted if row.arm == arm]
             cells[arm, metric] = _cell(arm, on, metric, of_arm, PatientTable.of(scores[arm]))
         tests += case_tests(rows, reference, metric)
+    if not cells:
+        raise ValueError("Expected a score of a case at least, but found none: nothing is annotated in any of them.")
     missed = {arm: _missed([row for row in counted if row.arm == arm]) for arm in arms}
     return ResultsTable(cells, missed, tuple(tests))
 

@@ -119,3 +119,22 @@ def test_a_test_set_without_usable_case_stops_the_federation(folder):
 def test_a_folder_that_is_neither_federation_nor_site_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"found neither federation\.yaml nor data\.yaml"):
         check_folder(tmp_path)
+
+
+def test_names_of_one_hospital_tell_its_patients_whatever_the_others_call_theirs(folder):
+    names = [f"patient{number:02d}_{side}" for number in range(4) for side in ("left", "right")]
+    items = [picture(folder / "site-1", name, pixels(100 + index), square()) for index, name in enumerate(names)]
+    right = [item for item in items if "right" in item["image"]]
+    lists = {"training": [item for item in items if item not in right], "validation": right}
+    write_site(folder / "site-1", PICTURES, lists)
+    others = ("kq", "zv", "xb", "mw", "rt", "ph", "cd", "fy", "gj")
+    for site, first in (("site-2", 200), ("test", 300)):
+        items = [
+            picture(folder / site, f"{name}{site[0]}", pixels(first + i), square()) for i, name in enumerate(others)
+        ]
+        write_site(folder / site, PICTURES, {"testing" if site == "test" else "training": items})
+    sites, _ = check(folder)
+    leaking = sorted(f"images/{name}.png" for name in names)
+    ((severity, kind, files),) = summary(sites["site-1"])
+    assert (severity, kind, sorted(files)) == ("warning", "likely-patient-leakage", leaking)
+    assert summary(sites["site-2"]) == summary(sites["test"]) == []

@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from pathlib import Path
 
 import plain_records
@@ -6,7 +7,7 @@ import pytest
 from PIL import Image
 from test_runs import tags_of
 
-from fedannot.apps import Arm, compare, read_compared
+from fedannot.apps import Arm, compare, cross_validate, read_compared
 from fedannot.apps.runs.job import JobError
 
 
@@ -41,4 +42,12 @@ def test_arms_are_names_or_arms_and_two_at_least(tmp_path: Path) -> None:
         compare([Arm("fedavg", Path("fedavg"))], tmp_path / "out")
     with pytest.raises(JobError, match="did you mean 'fedavg'"):
         compare(["fedavg", Arm("other", Path("fedavgg"), {"rounds": 3})], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("seeds", [0, [], [0, 1, 1]])
+def test_every_seed_counts_once(seeds: int | list[int], tmp_path: Path) -> None:
+    for run in (compare, partial(cross_validate, data="x", folds=2)):
+        with pytest.raises(JobError, match=r"a seed at least, but got|each seed once, but got \[0, 1, 1\]"):
+            run(["fedavg", "fedaaai"], tmp_path / "out", seeds=seeds)
     assert not (tmp_path / "out").exists()

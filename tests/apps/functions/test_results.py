@@ -209,6 +209,18 @@ def test_a_site_scores_the_model_on_its_own_cases_alone(run: Run, tmp_path: Path
     assert [row.dice for row in rows] == [row.dice for row in read_results(run.folder / RESULTS_FILE)]
 
 
+def test_patients_of_two_sources_that_number_them_alike_are_several(run: Run, tmp_path: Path) -> None:
+    old = tmp_path / "small"
+    shutil.copytree(run.folder, old, ignore=shutil.ignore_patterns("results*"))
+    file = old / "data" / "test" / "datalist.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    for case, source in zip(values["testing"], ("a", "b", "b"), strict=True):
+        case |= {"group": "1", "source": source}
+    file.write_text(json.dumps(values), encoding="utf-8")
+    rows = export_results(old, tmp_path / "paper", data=old / "data").rows
+    assert [row.patient for row in rows] == ["patient-1", "patient-2", "patient-2"]
+
+
 def test_a_run_comes_to_its_end_without_results_per_case(run: Run, tmp_path: Path) -> None:
     """Here the model is not where it should be."""
     settings = read_job_settings(run.summary.settings, of_finished_run=True)

@@ -43,6 +43,9 @@ def test_means_are_over_seeds_of_means_over_cases() -> None:
     assert other.tests[0].mean == pytest.approx(-0.4 / 3)
     with pytest.raises(ValueError, match=re.escape("of the arm 'd', but found those of ['a', 'b_2 & co', 'c']")):
         results_table(ROWS, "d")
+    empty = [row("a", math.nan, case=case, detected="left empty") for case in (1, 2)]
+    with pytest.raises(ValueError, match="a score of a case at least, but found none: nothing is annotated"):
+        results_table(empty)
 
 
 def test_latex_is_a_booktabs_table(tmp_path: Path) -> None:
