@@ -244,6 +244,40 @@ def drawn_contours(checked: Sequence[CheckedCase]) -> str | None:
     return _said("; ".join([parts[0], *escaped]) + ".", drawn, checked)
 
 
+def segments_by_names(checked: Sequence[CheckedCase]) -> str | None:
+    """Say in how many cases segments got the values of the classes that they are named as, None if in none."""
+    text = (
+        "Segments: in {count} of {total} cases ({label} for one) segments have other values than the classes that they "
+        "are named as. Names count there."
+    )
+    return _said(text, [case for case in checked if any(facts.is_by_names for facts in case.masks)], checked)
+
+
+def segments_of_several_values(checked: Sequence[CheckedCase]) -> str | None:
+    """Say which segments that are no classes have one value here and another one there, None if there are none."""
+    values: dict[str, set[int]] = defaultdict(set)
+    for case in checked:
+        for facts in case.masks:
+            for name, value in () if facts.is_by_names else facts.segments:
+                values[name].add(value)
+    several = {name: sorted(own) for name, own in values.items() if len(own) > 1}
+    if not several:
+        return None
+    name, own = next(iter(several.items()))
+    shown = name.replace("{", "{{").replace("}", "}}")
+    text = (
+        f"Segments: in {{count}} of {{total}} cases ({{label}} for one) masks are of segments whose value is not the "
+        f"same in all files: {shown!r} has {', '.join(map(str, own))}. Values count, so that classes may be exchanged. "
+        "--classes with the names of the segments takes them by name."
+    )
+    concerned = [
+        case
+        for case in checked
+        if any(of_segment[0] in several for facts in case.masks for of_segment in facts.segments)
+    ]
+    return _said(text, concerned, checked)
+
+
 def _counted(names: Iterable[str]) -> str:
     """Names with how often each comes, the most frequent first."""
     count = Counter(names).most_common()

@@ -19,6 +19,7 @@ from ...transforms.loading.volume_files import (
 from .contour_masks import ContourFacts, mask_of_contours
 from .mask_grid import has_size_of, resampled
 from .reading import Reading, errors_name
+from .segment_names import SegmentValues, by_names, named_segments
 from .series_pairs import series_of
 from .volumes import as_nifti
 
@@ -45,6 +46,8 @@ class MaskFacts:
         resampled_from: distance in millimetres from which a label came at most, of a mask on another grid; else None.
         remarks: what of its header counts where it contradicts itself.
         contours: what became of a structure set.
+        segments: that its file names, with their values there.
+        is_by_names: whether segments got the values of the classes that they are named as.
     """
 
     trusted_offset: float = 0.0
@@ -54,6 +57,8 @@ class MaskFacts:
     resampled_from: float | None = None
     remarks: tuple[str, ...] = ()
     contours: ContourFacts | None = None
+    segments: SegmentValues = ()
+    is_by_names: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,18 @@ def placed_mask(file: Path, image_file: Path, image: Volume, staging: Path, read
         return PlacedMask(values, MaskFacts(contours=drawn))
     nifti = as_nifti(file, staging, onto=image)
     with errors_name(file, nifti):
-        volume, is_rounded = reading.rounded(partial(read_label_volume, nifti))
+        stored, is_rounded = reading.rounded(partial(read_label_volume, nifti))
+    segments = named_segments(file, stored)
+    volume = by_names(file, stored, segments, *reading.classes_and_labels)
     values, facts = _placed(file, volume, image, is_trusted=reading.trust_voxels)
-    is_stored = values is volume.voxels and not (facts.trusted_offset or is_rounded)
-    facts = replace(facts, is_rounded=is_rounded, remarks=remarks_on(file, volume))
+    is_stored = values is stored.voxels and not (facts.trusted_offset or is_rounded)
+    facts = replace(
+        facts,
+        is_rounded=is_rounded,
+        remarks=remarks_on(file, volume),
+        segments=segments,
+        is_by_names=volume is not stored,
+    )
     return PlacedMask(values, facts, nifti if is_stored else None)
 
 

@@ -33,6 +33,12 @@ class Reading:
     round_labels: bool = False
 
     @property
+    def classes_and_labels(self) -> tuple[tuple[str, ...], Mapping[int, int]]:
+        """The names of classes, and value in a mask → class; of classification nothing."""
+        known = self.description
+        return (known.classes, known.labels) if isinstance(known, SegmentationDescription) else ((), {})
+
+    @property
     def values_of_classes(self) -> dict[str, int]:
         """Name of a class → the lowest value in a mask that stands for it."""
         if not isinstance(self.description, SegmentationDescription):

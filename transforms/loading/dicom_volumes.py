@@ -8,7 +8,7 @@ import numpy as np
 
 from ..array_types import Array, Floats
 from ..data_error import DataError
-from .dicom_header import DicomHeader
+from .dicom_header import DicomHeader, dicom_files
 from .volume_files import MAX_VOXELS
 
 # Difference of two numbers of a header that is no rounding.
@@ -80,6 +80,27 @@ def read_frames(file: Path) -> tuple[Array, Floats, bool]:
     if frames.ndim != 3:
         raise DataError(f"{file}: found {header.frames} frames in colours; expected one value per voxel.")
     return _in_small_type(frames.transpose(2, 1, 0)), columns, header.is_segmentation
+
+
+def dicom_segment_names(source: Path) -> dict[int, str]:
+    """Return what a DICOM segmentation calls its segments, by their numbers; empty of other DICOM.
+
+    Args:
+        source: the file, or a folder whose only DICOM file it is.
+    """
+    files = [source] if source.is_file() else sorted(dicom_files(source.iterdir()))
+    if len(files) != 1:
+        return {}
+    try:
+        # An extra, without which no segmentation is read.
+        import pydicom  # noqa: PLC0415
+
+        header = pydicom.dcmread(files[0], stop_before_pixels=True, specific_tags=["SegmentSequence"])
+        segments = header.get("SegmentSequence") or ()
+        return {int(item.SegmentNumber): str(item.get("SegmentLabel", "")).strip() for item in segments}
+    except Exception:
+        # It raises anything on files that others wrote; who reads the voxels says what is wrong.
+        return {}
 
 
 def check_extents(source: Path, reader: Any, voxels: int, *, values: int = 1) -> None:

@@ -12,10 +12,10 @@ from nibabel.nifti1 import Nifti1Image
 from ..array_types import Array, Floats
 from ..data_error import DataError, MissingFileError
 from .detached_voxels import check_voxels_beside
-from .dicom_header import DICOM_SUFFIX
-from .dicom_volumes import check_extents, read_frames, read_series
+from .dicom_header import DICOM_SUFFIX, is_dicom
+from .dicom_volumes import check_extents, dicom_segment_names, read_frames, read_series
 from .image_files import check_intensities
-from .slicer_segments import SEGMENTATION_SUFFIX, Segment, Segmentation, segments_of, united_layers
+from .slicer_segments import SEGMENTATION_SUFFIX, Segment, Segmentation, have_own_values, segments_of, united_layers
 from .volume_files import Volume, is_volume, read_volume
 from .volume_geometry import LARGEST_VOXEL, is_usable, millimetres, placement_of, voxel_spacing
 
@@ -95,6 +95,23 @@ def read_segmentation(file: Path) -> Segmentation:
     with _errors_name(file):
         layers, columns, tags = _read_layers(file)
     return Segmentation(layers, _affine(file, columns), tuple(_segments(file, tags)))
+
+
+def segment_names(source: Path) -> dict[int, str]:
+    """Return what a segmentation of 3D Slicer or DICOM calls its segments, by their values as a mask; no voxel is read.
+
+    Empty of any other file.
+
+    Raises:
+        DataError: if the header cannot be read.
+    """
+    if source.is_file() and source.name.lower().endswith(SEGMENTATION_SUFFIX):
+        with _errors_name(source):
+            reader = _information(source)
+        segments = _segments(source, {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()})
+        uses_values = reader.GetNumberOfComponents() == 1 or have_own_values(segments)
+        return {segment.value if uses_values else segment.number: segment.name for segment in segments}
+    return dicom_segment_names(source) if is_dicom(source) else {}
 
 
 def affine_as_itk_reads(file: Path) -> Floats:

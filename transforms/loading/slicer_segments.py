@@ -73,6 +73,11 @@ def segments_of(tags: Mapping[str, str]) -> list[Segment]:
     ]
 
 
+def have_own_values(segments: Sequence[Segment]) -> bool:
+    """Return whether no two segments have the same value, so that values tell them apart in one mask."""
+    return len({segment.value for segment in segments}) == len(segments)
+
+
 def united_layers(file: Path, layers: Array, segments: Sequence[Segment]) -> Labels:
     """Return one mask of several layers: the values of the segments, or their numbers where values are the same.
 
@@ -84,7 +89,7 @@ def united_layers(file: Path, layers: Array, segments: Sequence[Segment]) -> Lab
     Raises:
         DataError: if a voxel lies in two segments, or in a layer and in no segment.
     """
-    are_values = len({segment.value for segment in segments}) == len(segments)
+    are_values = have_own_values(segments)
     result = np.zeros(layers.shape[:3], dtype=np.int64)
     named = np.zeros(layers.shape, dtype=bool)
     for segment in segments:

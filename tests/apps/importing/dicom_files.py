@@ -94,7 +94,7 @@ def write_frames(file, stored, slopes, intercepts, order, *, places=True, **valu
     return write(file, stored[list(order)], ENHANCED_CT, "1.2.3.77.1", NumberOfFrames=len(order), **(groups | values))
 
 
-def write_segmentation(file, folder, mask, chosen):
+def write_segmentation(file, folder, mask, chosen, names=None):
     """Write a DICOM SEG of the classes 1, 2, … of a mask ``(slices, rows, columns)`` on some slices of a series."""
     import highdicom
     import pydicom
@@ -104,7 +104,7 @@ def write_segmentation(file, folder, mask, chosen):
     descriptions = [
         highdicom.seg.SegmentDescription(
             segment_number=number,
-            segment_label=f"class {number}",
+            segment_label=f"class {number}" if names is None else names[number - 1],
             segmented_property_category=codes.SCT.Tissue,
             segmented_property_type=codes.SCT.Tissue,
             algorithm_type=highdicom.seg.SegmentAlgorithmTypeValues.MANUAL,

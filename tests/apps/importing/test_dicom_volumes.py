@@ -126,6 +126,20 @@ def test_a_segmentation_lies_where_its_series_lies(tmp_path, chosen):
     assert np.array_equal(label.dataobj, mask.T)
 
 
+def test_dicom_segments_that_are_named_as_classes_are_these(tmp_path):
+    cases = []
+    for name, mask, names in (("a", MASK, ["tumour", "oedema"]), ("b", (3 - MASK) * (MASK > 0), ["oedema", "tumour"])):
+        series = write_slices(tmp_path / name, STORED, ONES, ZEROS)
+        label = write_segmentation(
+            tmp_path / f"{name}-seg.dcm", series, mask.astype(np.uint8), range(len(STORED)), names
+        )
+        cases.append(SourceCase(series, label, name=name))
+    report = imported(tmp_path, cases, labels={1: 1, 2: 2}, classes=("tumour", "oedema"))
+    assert report.excluded == ()
+    for case in read_datalist(tmp_path / "out" / "site-1" / "datalist.json").section("training"):
+        np.testing.assert_array_equal(np.asarray(nibabel.load(case.label).dataobj), MASK.T)
+
+
 def test_one_file_that_cannot_be_used_does_not_end_an_import(tmp_path):
     good = write_slices(tmp_path / "good", STORED, ONES, ZEROS)
     write_segmentation(tmp_path / "seg" / "a.dcm", good, MASK, range(4))

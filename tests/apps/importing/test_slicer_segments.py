@@ -114,3 +114,39 @@ def test_segments_whose_value_or_layer_is_no_number_are_left_out_by_name(tmp_pat
     text = " ".join(map(str, report.excluded))
     assert "layer.seg.nrrd: found a segment whose value or layer is no number" in text
     assert "below.seg.nrrd: found 4 voxels in 2 layers that belong to none" in text
+
+
+def test_segments_that_are_named_as_classes_are_these_whatever_their_values(tmp_path):
+    """Annotators create segments in the order that they like."""
+    files = {
+        "first": (FIRST + 2 * SECOND, [("tumour", 0, 1), ("oedema", 0, 2)]),
+        "second": (2 * FIRST + SECOND, [("Oedema ", 0, 1), ("TUMOUR", 0, 2)]),
+        "layers": (np.stack([SECOND, FIRST]), [("oedema", 0, 1), ("tumour", 1, 1)]),
+        "alone": (FIRST, [("oedema", 0, 2), ("tumour", 0, 1)]),
+        "other": (2 * FIRST + 3 * SECOND, [("tumour", 0, 2), ("vessel", 0, 3)]),
+        "unclear": (2 * FIRST + SECOND, [("vessel", 0, 1), ("tumour", 0, 2)]),
+    }
+    for name, (values, segments) in files.items():
+        write(tmp_path / "images" / f"{name}.nrrd", VOXELS)
+        write(tmp_path / "labels" / f"{name}.seg.nrrd", values, segments)
+    report, cases = imported(tmp_path, {1: 1, 2: 2, 3: 0}, ("tumour", "oedema"))
+    assert set(cases) == set(files) - {"unclear"}
+    for name, case in cases.items():
+        label = np.asarray(nibabel.load(case.label).dataobj)
+        assert np.array_equal(label == 1, FIRST > 0), name
+        assert np.array_equal(label == 2, (SECOND > 0) & (name not in ("alone", "other"))), name
+    text = str(report.excluded[0])
+    assert "unclear.seg.nrrd: found the segment 'tumour' with the value 2, which is not its class's" in text
+    assert "the segment 'vessel' with the value 1 of the class 'tumour'" in text
+    (note,) = (note for note in report.notes if note.startswith("Segments:"))
+    assert note.startswith("Segments: in 3 of 5 cases (layers.seg.nrrd for one) segments have other values")
+
+
+def test_segments_of_other_names_whose_values_differ_between_files_are_told(tmp_path):
+    for name, segments in {"one": [("gtv", 0, 1), ("rim", 0, 2)], "two": [("rim", 0, 1), ("gtv", 0, 2)]}.items():
+        write(tmp_path / "images" / f"{name}.nrrd", VOXELS)
+        write(tmp_path / "labels" / f"{name}.seg.nrrd", FIRST + 2 * SECOND, segments)
+    report, cases = imported(tmp_path, {1: 1, 2: 2}, ("tumour", "oedema"))
+    assert all(np.array_equal(nibabel.load(case.label).dataobj, FIRST + 2 * SECOND) for case in cases.values())
+    (note,) = (note for note in report.notes if note.startswith("Segments:"))
+    assert "'gtv' has 1, 2. Values count, so that classes may be exchanged" in note
