@@ -1,4 +1,4 @@
-"""How many parameters and parts a class would have, before they take memory and time."""
+"""How many parameters, buffers and parts a class would have, before they take memory and time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -104,11 +104,12 @@ def build_of_checked_size(build: Callable[[], nn.Module], name: str, arguments: 
             continue
         if sum(1 for _ in counted.modules()) > MOST_MODULES:
             raise _too_deep(name, arguments)
-        count = sum(parameter.numel() for parameter in counted.parameters())
+        # Buffers are sent and kept as parameters are.
+        count = sum(entry.numel() for entry in (*counted.parameters(), *counted.buffers()))
         if count > MOST_PARAMETERS:
             raise ComponentError(
-                f"{name} has {count:.1e} parameters with the arguments {arguments}; at most {MOST_PARAMETERS:.0e} are "
-                "allowed."
+                f"{name} has {count:.1e} parameters and buffers with the arguments {arguments}; at most "
+                f"{MOST_PARAMETERS:.0e} are allowed."
             )
         return build()
     try:

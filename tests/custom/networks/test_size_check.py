@@ -60,3 +60,19 @@ def test_the_order_of_blocks_takes_no_values() -> None:
     extents = ((100_000,) * 3,)
     assert blocks_in_order(network, 1, extents) == ("0", "1")
     assert network[0].weight.device.type == "cpu"
+
+
+class _Table(nn.Module):
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+        self.register_buffer("table", torch.zeros(rows))
+
+
+def test_buffers_count_as_parameters_do() -> None:
+    with pytest.raises(ComponentError, match=r"Table has 3\.0e\+09 parameters and buffers with the arguments"):
+        size_check.build_of_checked_size(lambda: _Table(3 * 10**9), "Table", "{}")
+    assert (
+        sum(entry.numel() for entry in size_check.build_of_checked_size(lambda: _Table(9), "Table", "{}").buffers())
+        == 9
+    )
