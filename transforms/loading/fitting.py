@@ -50,10 +50,11 @@ def resize_image(image: torch.Tensor, extents: Sequence[int]) -> torch.Tensor:
 
 
 def resize_mask(mask: torch.Tensor, extents: Sequence[int], num_classes: int) -> torch.Tensor:
-    """Resize a mask ``(1, H, W[, D])``: a pixel gets the class with the largest fraction of the area that it covers.
+    """Resize a mask ``(1, H, W[, D])``: a pixel gets the class of most of the pixels that it touches.
 
-    Of classes with equal shares the last one wins, so that half a pixel of lesion is lesion. Ignored pixels are the
-    last.
+    Each of these counts whole, also where the new pixel has a part of it. Of classes with equal shares the last one
+    wins, so that half a pixel of lesion is lesion. Both move contours outwards: by a third of a new pixel from 200 to
+    256, less where masks shrink. Ignored pixels are the last.
 
     Args:
         mask: classes, 255 for ignored pixels.

@@ -98,3 +98,16 @@ def test_labels_of_a_halved_image_come_back_as_blocks():
     # 4 × 2 pixels became 2 × 1, and a column was added behind.
     padded_labels = torch.tensor([[[1, 0], [2, 0]]], dtype=torch.uint8)
     assert labels_at(padded_labels, (4, 2), (2, 2), "pad")[0].tolist() == [[1, 1], [1, 1], [2, 2], [2, 2]]
+
+
+@pytest.mark.parametrize(("own", "new", "shift"), [(200, 256, 0.3), (384, 256, 0.2), (256, 128, 0.1), (640, 256, 0.0)])
+def test_contours_move_outwards_by_a_part_of_a_new_pixel(own, new, shift):
+    """In the mean of discs, by the radius of their area, as the documentation has it."""
+    generator, shifts = np.random.default_rng(0), []
+    rows, columns = np.mgrid[:own, :own] + 0.5
+    for _ in range(40):
+        (row, column), radius = generator.uniform(0.35, 0.65, 2) * own, generator.uniform(0.03, 0.1) * own
+        disc = (rows - row) ** 2 + (columns - column) ** 2 < radius**2
+        resized = resize_mask(torch.from_numpy(disc.astype("u1"))[None], (new, new), 2)
+        shifts.append(np.sqrt(int(resized.sum()) / np.pi) - np.sqrt(disc.sum() / np.pi) * new / own)
+    assert np.mean(shifts) == pytest.approx(shift, abs=0.05)
