@@ -1,5 +1,6 @@
 """What the server concludes from the sites' reports: reference levels, confirmed effects, and corrections."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -372,7 +373,8 @@ def _domain_checks(
 def detected_fraction(answers: Mapping[str, BiasReport], groups: GroupVotes) -> float:
     """Return the fraction of the annotated patients in whom the model finds an annotated object; 0 without any.
 
-    From three sites on it is the median of theirs, so that none decides by the numbers that it sends.
+    From three sites on none counts for more patients than the middle one, so that none decides by the numbers that it
+    sends.
 
     Args:
         answers: by site or group of a site.
@@ -382,10 +384,12 @@ def detected_fraction(answers: Mapping[str, BiasReport], groups: GroupVotes) -> 
     for name, answer in answers.items():
         annotated[groups.site(name)] += sum(answer.annotated_patients)
         predicted[groups.site(name)] += sum(item.patients for item in answer.offset)
-    fractions = [min(predicted[site] / number, 1.0) for site, number in annotated.items() if number]
-    if len(fractions) >= BIAS_THRESHOLDS.min_sites_of_median:
-        return statistics.median(fractions)
-    return min(predicted.total() / annotated.total(), 1.0) if fractions else 0.0
+    claims = {site: number for site, number in annotated.items() if number}
+    is_bounded = len(claims) >= BIAS_THRESHOLDS.min_sites_of_median
+    most = statistics.median(claims.values()) if is_bounded else math.inf
+    counted = {site: min(number, most) for site, number in claims.items()}
+    result = sum(number * min(predicted[site] / claims[site], 1.0) for site, number in counted.items())
+    return result / sum(counted.values()) if counted else 0.0
 
 
 def _other_images(check: DomainCheck) -> Evidence | None:

@@ -507,12 +507,16 @@ def test_a_model_is_fit_as_a_reference_for_what_it_finds():
 def test_what_one_site_claims_to_annotate_makes_no_model_unfit_and_none_fit():
     whole, none = answer(0.0), replace(answer(0.0), offset=known(0.0, patients=0))
     most, found = (replace(whole, annotated_patients=(10**9,)), replace(whole, offset=known(0.0, patients=10**9)))
-    assert detected_fraction(dict.fromkeys("abc", whole) | {"liar": most}, GroupVotes()) == 1.0
-    assert detected_fraction(dict.fromkeys("abc", none) | {"liar": found}, GroupVotes()) == 0.0
+    empty = replace(most, offset=known(0.0, patients=0))
+    assert detected_fraction(dict.fromkeys("abc", whole) | {"liar": empty}, GroupVotes()) == 0.75
+    assert detected_fraction(dict.fromkeys("abc", none) | {"liar": found}, GroupVotes()) == 0.25
+    # What honest sites find counts by patients.
+    few = replace(whole, annotated_patients=(6,), offset=known(0.0, patients=3))
+    assert detected_fraction({"a": few, "b": whole, "c": whole}, GroupVotes()) == pytest.approx(27 / 30)
     # A site has one vote, however many groups of annotators it names.
     groups = {f"liar-{number}": most for number in range(8)}
     votes = GroupVotes(dict.fromkeys(groups, "liar"))
-    assert detected_fraction(dict.fromkeys("abc", whole) | groups, votes) == 1.0
+    assert detected_fraction(dict.fromkeys("abc", whole) | groups, votes) == pytest.approx(0.75)
     result = decide(sites(*TWO_GROUPS) | {"liar": replace(most, images=images(0.0))}, SETTINGS, seed=100)
     assert any(result.corrections.values())
 
