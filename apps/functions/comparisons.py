@@ -125,7 +125,7 @@ def compare(
         named,
         Path(out),
         data=data,
-        seeds=seeds_of(seeds),
+        seeds=range(seeds) if isinstance(seeds, int) else seeds,
         settings=settings,
         overrides=changes or {},
         like=like,
@@ -139,20 +139,6 @@ def compare(
         progress=progress_of(on_progress),
     )
     return ComparedMethods(Path(out), comparison)
-
-
-def seeds_of(seeds: int | Sequence[int]) -> Sequence[int]:
-    """Return the seeds of a number of them, or those that are named.
-
-    Raises:
-        JobError: if there is none, or one is named twice.
-    """
-    named = range(seeds) if isinstance(seeds, int) else seeds
-    if not named:
-        raise JobError(f"Expected a seed at least, but got {seeds!r}.")
-    if len(set(named)) < len(named):
-        raise JobError(f"Expected each seed once, but got {list(named)}: a run does not count twice.")
-    return named
 
 
 def read_compared(folder: str | Path) -> ComparedMethods:

@@ -17,10 +17,11 @@ from ..reports.results_file import (
     write_results,
 )
 from ..runs.arms import Arm
+from ..runs.checked_arms import check_seeds
 from ..runs.job import JobError
 from ..runs.output_request import keep_request
 from ..runs.progress import OnProgress, Progress, progress_of
-from .comparisons import ComparedMethods, compare, seeds_of
+from .comparisons import ComparedMethods, compare
 from .results import ExportedResults, export_results
 
 SPLITS_FILE = "splits.json"
@@ -92,7 +93,8 @@ def cross_validate(
         raise JobError("Expected either a number of folds or to leave each site out, and not both.")
     if options.get("only") is not None:
         raise JobError("Shares of the runs (only) are for one comparison; expected none with a cross-validation.")
-    target, numbers = Path(out), seeds_of(seeds)
+    target, numbers = Path(out), list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    check_seeds(numbers)
     asked = {"data": data, "folds": folds, "leave_site_out": leave_site_out, "seed": split_seed}
     keep_request(target, SPLITS_FILE, asked, contents="cross-validation", paths={"data"})
     progress = progress_of(on_progress)

@@ -96,7 +96,7 @@ def placed_mask(file: Path, image_file: Path, image: Volume, staging: Path, read
     with errors_name(file, nifti):
         stored, is_rounded = reading.rounded(partial(read_label_volume, nifti))
     segments = named_segments(file, stored)
-    volume = by_names(file, stored, segments, *reading.classes_and_labels)
+    volume = by_names(file, stored, segments, reading)
     values, facts = _placed(file, volume, image, is_trusted=reading.trust_voxels)
     is_stored = values is stored.voxels and not (facts.trusted_offset or is_rounded)
     facts = replace(

@@ -33,10 +33,9 @@ class Reading:
     round_labels: bool = False
 
     @property
-    def classes_and_labels(self) -> tuple[tuple[str, ...], Mapping[int, int]]:
-        """The names of classes, and value in a mask → class; of classification nothing."""
-        known = self.description
-        return (known.classes, known.labels) if isinstance(known, SegmentationDescription) else ((), {})
+    def labels(self) -> Mapping[int, int]:
+        """Value in a mask → class; of classification nothing."""
+        return self.description.labels if isinstance(self.description, SegmentationDescription) else {}
 
     @property
     def values_of_classes(self) -> dict[str, int]:

@@ -25,21 +25,11 @@ from .contour_masks import check_classes_are_drawn
 from .copying import copy_cases
 from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
-from .notes import (
-    IMPORT_FILE,
-    ImportReport,
-    absent_from_test,
-    colours,
+from .mask_notes import (
     drawn_contours,
     full_masks,
-    header_remarks,
-    identical_images,
     ignored_pixels,
     kept_offsets,
-    likely_patients_parted,
-    missing_channels,
-    moved_to_test,
-    patients_parted,
     resampled_masks,
     rounded_masks,
     segments_by_names,
@@ -47,6 +37,18 @@ from .notes import (
     several_masks,
     trusted_voxels,
     turned_masks,
+)
+from .notes import (
+    IMPORT_FILE,
+    ImportReport,
+    absent_from_test,
+    colours,
+    header_remarks,
+    identical_images,
+    likely_patients_parted,
+    missing_channels,
+    moved_to_test,
+    patients_parted,
     turned_pictures,
 )
 from .options import ImportOptions, described, ignored_values

@@ -167,9 +167,7 @@ def _numbered(run: FinishedRun, data: SiteData, section: str) -> Iterator[tuple[
     """Each case's place in the datalist and its patient's number, both from 1."""
     listed = read_datalist(run.federation / data.site / data.description.datalist).section(section)
     places = {_key(case): number for number, case in enumerate(listed, 1)}
-    patients: dict[tuple[str | None, str], int] = {}
+    patients: dict[str, int] = {}
     for number, case in enumerate(data.cases, 1):
         place = number if case.files is None else places.get(_key(case.files), number)
-        # Two sources may each have a patient 1.
-        patient = None if case.files is None else case.files.source, case.unit
-        yield place, patients.setdefault(patient, len(patients) + 1)
+        yield place, patients.setdefault(case.unit, len(patients) + 1)

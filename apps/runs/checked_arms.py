@@ -53,6 +53,7 @@ def check_arms(
     """Check that arms can be compared on their data, before anything runs or is written; arguments and errors as for
     :func:`fedannot.apps.runs.compare.compare`.
     """
+    check_seeds(seeds)
     own_network = {} if network is None else _network_of_all(network, arms, overrides)
     planned = plan(arms, merged(overrides, own_network))
     federations = [federation_of(data, seed) for seed in seeds]
@@ -65,6 +66,16 @@ def check_arms(
         _check_phantoms(of_arms)
     check_shared_rounds(planned, of_arms, data_given=data is not None)
     return CheckedArms(planned, of_arms, compared, own_network)
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Check that there are seeds, each once.
+
+    Raises:
+        JobError: if there is none, or one is named twice: a run does not count twice.
+    """
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise JobError(f"Expected a seed at least, and each once, but got {list(seeds)}.")
 
 
 def _network_of_all(network: str, arms: Sequence[Arm], overrides: Mapping[str, Any]) -> SettingValues:

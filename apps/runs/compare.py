@@ -95,8 +95,9 @@ def compare(
         progress: tells how far the runs are; by default on the standard error.
 
     Raises:
-        JobError: if the arms cannot be compared (see :func:`fedannot.apps.runs.arms.plan`), their phantoms are of
-            different kinds, the folder holds another comparison, or Ray cannot be used.
+        JobError: if a seed is named twice, or none is; the arms cannot be compared (see
+            :func:`fedannot.apps.runs.arms.plan`), their phantoms are of different kinds, the folder holds another
+            comparison, or Ray cannot be used.
         UnfairComparisonError: if arms differ in more than their methods, and nothing declares it.
         SettingsError: if a setting of any arm, or the set of settings, cannot be used.
         DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # A normal distribution has the 90 % of an interval within so many standard deviations.
 INTERVAL_DEVIATIONS = 1.6449
+# Of normal errors a median spreads so many times as much as a mean.
+MEDIAN_SPREAD = math.sqrt(math.pi / 2)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,11 @@ from ..outbound.private_statistics import SampleValues
 from .boundary_bias import CaseOffset
 from .cases import PredictedCase
 from .detections import case_detections
-from .estimate import Estimate
+from .estimate import INTERVAL_DEVIATIONS, Estimate
 from .noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED
 from .thresholds import THRESHOLDS
 
-# A normal distribution has 90 % within so many standard deviations; two of its numbers differ by 2/√π of them.
-_DEVIATIONS = 1.6449
+# Two numbers of a normal distribution differ by 2/√π standard deviations.
 _OF_DIFFERENCE = math.sqrt(math.pi) / 2
 
 
@@ -92,7 +91,7 @@ def noisy_offset(
     if not (patients > 1 and all(map(math.isfinite, (mean, mean_noise, difference, difference_noise)))):
         return Estimate.unknown(patients)
     spread = _OF_DIFFERENCE * (max(difference, 0.0) + difference_noise)
-    half = _DEVIATIONS * math.hypot(spread / math.sqrt(patients), mean_noise)
+    half = INTERVAL_DEVIATIONS * math.hypot(spread / math.sqrt(patients), mean_noise)
     aurocs = [
         0.5 * (1 + math.erf(known / (2 * spread))) if spread > 0 else 1.0
         for known in THRESHOLDS.known_offsets_with_noise
@@ -121,7 +120,7 @@ def noisy_completeness(patients: int, sums: tuple[float, float, float], noises: 
         return Estimate.unknown(patients)
     share = min(max(matched / predicted, 0.0), 1.0)
     error = math.sqrt(share * (1 - share) / predicted + (of_matched**2 + (share * of_predicted) ** 2) / predicted**2)
-    low, high = (min(max(share + sign * _DEVIATIONS * error, 0.0), 1.0) for sign in (-1, 1))
+    low, high = (min(max(share + sign * INTERVAL_DEVIATIONS * error, 0.0), 1.0) for sign in (-1, 1))
     is_known = annotated > max(THRESHOLDS.min_sum_over_noise * of_annotated, 0.0)
     result = min(max(matched / annotated, 0.0), 1.0) if is_known else 0.0
     return Estimate(patients, share, low, high, slope=1.0, auroc=(1 + result) / 2)

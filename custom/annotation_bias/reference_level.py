@@ -5,13 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from .estimate import Estimate
+from .estimate import INTERVAL_DEVIATIONS, Estimate
 from .statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
 from .thresholds import THRESHOLDS
 from .two_levels import find_two_levels
-
-# A normal distribution has 90 % within so many standard deviations.
-_DEVIATIONS = 1.6449
 
 
 def choose_reference_level(
@@ -78,7 +75,7 @@ def choose_reference_level(
 
 def standard_error_of(estimate: Estimate) -> float:
     """Return the standard deviation that a 90 % interval of a normal distribution stands for."""
-    return (estimate.high - estimate.low) / (2 * _DEVIATIONS)
+    return (estimate.high - estimate.low) / (2 * INTERVAL_DEVIATIONS)
 
 
 def _absent(kind: ReferenceKind, reason: Evidence) -> ReferenceLevel:
@@ -187,7 +184,7 @@ def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> Reference
     errors = np.array([standard_error_of(estimate) for estimate in known.values()])
     drawn = values + errors * np.random.default_rng(seed).standard_normal((THRESHOLDS.median_draws, len(values)))
     middle = float(np.median(values))
-    agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + _DEVIATIONS * errors))
+    agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + INTERVAL_DEVIATIONS * errors))
     # Most sites may err in one direction, each by another strength; then the median is as wrong as they are. One or two
     # sites always lie at their own median, or as far from it as each other.
     is_confident = len(values) >= THRESHOLDS.min_sites_of_median and 2 * agreeing > len(values)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from scipy import stats
 
-from .estimate import INTERVAL_DEVIATIONS, Estimate
+from .estimate import INTERVAL_DEVIATIONS, MEDIAN_SPREAD, Estimate
 from .reference_level import standard_error_of
 from .thresholds import THRESHOLDS
 
@@ -41,8 +41,7 @@ def pooled_reference(estimates: Collection[Estimate]) -> Estimate | None:
         value = float(sum(weight * one.value for weight, one in zip(weights, known, strict=True)))
     else:
         value = _weighted_median([one.value for one in known], weights.tolist())
-        # Of normal errors a median spreads so much more than a mean.
-        error *= math.sqrt(math.pi / 2)
+        error *= MEDIAN_SPREAD
     return _estimate(sum(one.patients for one in known), value, error)
 
 

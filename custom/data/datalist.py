@@ -88,8 +88,13 @@ class Case:
 
     @property
     def unit(self) -> str:
-        """What stands for one patient when cases are counted: the group, else the image itself, however written."""
-        return os.path.normpath(self.image) if self.group is None else self.group
+        """What stands for one patient when cases are counted: source and group, else the image, however written.
+
+        Two sources may each have a patient 1.
+        """
+        if self.group is None:
+            return os.path.normpath(self.image)
+        return self.group if self.source is None else f"{self.source}/{self.group}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..data_error import DataError, MissingFileError
+from .volume_suffixes import VOLUME_SUFFIXES
 
 MAX_CHANNELS = 16
 
@@ -90,8 +91,8 @@ def check_channel_files(files: Sequence[Path | None], channels: ImageChannels) -
 def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) -> ImageFiles:
     """Return the files of an image that a person names: a list of them, or one file with all that belong to it.
 
-    Files called ``CASE_0000.nii.gz``, ``CASE_0001.nii.gz``, … in a folder belong together, unless their numbers go on
-    beyond those of the channels: then they count patients, or years.
+    Files called ``CASE_0000.nii.gz``, ``CASE_0001.nii.gz``, … in a folder belong together. If one of them has several
+    channels itself, or the numbers go on beyond those of the channels, they count patients.
 
     Args:
         image: a path, of numbered files that of the first one; or a path for each channel.
@@ -105,7 +106,21 @@ def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) 
         return file
     names = [f"{match[1]}_{number:04d}{match[3]}" for number in range(channels.count + 1)]
     *files, beyond = (path if (path := file.with_name(name)).exists() else None for name in names)
-    return tuple(files) if beyond is None and sum(path is not None for path in files) > 1 else file
+    are_channels = beyond is None and sum(path is not None for path in files) > 1 and not _has_channels(file)
+    return tuple(files) if are_channels else file
+
+
+def _has_channels(file: Path) -> bool:
+    """Whether a volume has several channels itself; one that cannot be read has not."""
+    if not file.name.lower().endswith(VOLUME_SUFFIXES):
+        return False
+    # Pictures need no nibabel.
+    from .volume_files import count_channels  # noqa: PLC0415
+
+    try:
+        return count_channels(file) > 1
+    except DataError:
+        return False
 
 
 def numbered_case(image: str | Path | Sequence[str | None], channels: ImageChannels) -> str | None:
@@ -124,14 +139,10 @@ def numbered_case(image: str | Path | Sequence[str | None], channels: ImageChann
 
 
 def first_channels(files: Sequence[str], count: int) -> list[str]:
-    """Return files without those that are further channels of another one, by their numbers.
-
-    Files of one name with a number from `count` on are none of them channels, see :func:`files_of`.
-    """
-    matches = {file: _NUMBERED_FILE.fullmatch(Path(file).name) for file in files}
-    groups: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
-    for file, match in matches.items():
-        if match is not None:
-            groups.setdefault((str(Path(file).parent), match[1], match[3]), []).append((int(match[2]), file))
-    further = {file for group in groups.values() if max(group)[0] < count for _, file in sorted(group)[1:]}
+    """Return files without those that are further channels of another one, see :func:`files_of`."""
+    further = set[str]()
+    for file in files:
+        channels = files_of(file, ImageChannels(count))
+        if not isinstance(channels, Path):
+            further |= {str(path) for path in [path for path in channels if path is not None][1:]}
     return [file for file in files if file not in further]

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from ..estimate import Estimate
+from ..estimate import MEDIAN_SPREAD, Estimate
 from ..parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ..reference_level import standard_error_of
 from ..significance import Criterion, effect_tests
@@ -18,8 +18,6 @@ from .from_predictions import GroupEstimates
 
 # By name and parameter the estimate, and what its test says.
 Tested = dict[str, dict[ParameterKey, tuple[Estimate, TestResult]]]
-# The standard error of a median is so many times that of a mean of normal numbers.
-_MEDIAN_ERROR = math.sqrt(math.pi / 2)
 
 
 @dataclass(frozen=True)
@@ -201,7 +199,7 @@ def _centre(estimates: Sequence[Estimate]) -> tuple[float, float]:
     if not known:
         return 0.0, 0.0
     squares = [standard_error_of(one) ** 2 for one in known]
-    error = _MEDIAN_ERROR * math.sqrt(float(np.mean(squares)) / len(known))
+    error = MEDIAN_SPREAD * math.sqrt(float(np.mean(squares)) / len(known))
     return float(np.median([one.value for one in known])), error
 
 

@@ -8,14 +8,11 @@ import numpy as np
 from ...aggregation.influence import InfluenceBounds
 from ...aggregation.weighted_median import weighted_median
 from ...aggregation.weighting import LayerWeights
-from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.estimate import INTERVAL_DEVIATIONS, MEDIAN_SPREAD, Estimate
 from ...annotation_bias.reference_level import standard_error_of
 from ...annotation_bias.thresholds import THRESHOLDS as BIAS_THRESHOLDS
 from .records import RollbackRoundRecord
 from .thresholds import THRESHOLDS
-
-# 90 % of a normal distribution lie within so many standard deviations.
-_DEVIATIONS = 1.6449
 
 
 def fewest_found(weights: LayerWeights, samples: Mapping[str, int]) -> int:
@@ -61,8 +58,7 @@ def _gain_of_sites(gains: Mapping[str, Estimate], bounds: InfluenceBounds) -> Es
         return mean
     sites = sorted(gains)
     (value,) = weighted_median(np.array([[gains[site].value] for site in sites]), [weights[site] for site in sites])
-    # Of normal errors a median spreads so much more than a mean.
-    half = math.sqrt(math.pi / 2) * (mean.high - mean.value)
+    half = MEDIAN_SPREAD * (mean.high - mean.value)
     return Estimate(mean.patients, float(value), float(value) - half, float(value) + half)
 
 
@@ -76,7 +72,9 @@ def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> 
     total = sum(weights[site] for site in gains)
     shares = {site: weights[site] / total for site in sorted(gains)}
     value = sum(share * gains[site].value for site, share in shares.items())
-    half = _DEVIATIONS * math.sqrt(sum((share * standard_error_of(gains[site])) ** 2 for site, share in shares.items()))
+    half = INTERVAL_DEVIATIONS * math.sqrt(
+        sum((share * standard_error_of(gains[site])) ** 2 for site, share in shares.items())
+    )
     return Estimate(sum(gain.patients for gain in gains.values()), value, value - half, value + half)
 
 

@@ -107,7 +107,7 @@ def test_results_of_numbered_files_are_called_as_their_case(tmp_path: Path) -> N
     assert shared_names(["a/one.nii.gz", files], "a", 3) == ("a/one.nii.gz", "a/one_0000.nii.gz")
 
 
-@pytest.mark.parametrize("numbers", [(1, 2, 3, 4), (2021, 2022), (0, 1, 4)])
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4), (2021, 2022), (0, 1, 4), (0, 1), (0, 1, 9)])
 def test_patients_that_are_numbered_are_no_channels_of_one_another(numbers: tuple[int, ...], tmp_path: Path) -> None:
     folder = tmp_path / "images"
     folder.mkdir()
@@ -120,7 +120,7 @@ def test_patients_that_are_numbered_are_no_channels_of_one_another(numbers: tupl
     assert sorted(read) == sorted(voxels)
     assert not images.refused
     for name, volume in voxels.items():
-        # Every channel has its own z-score.
+        # Every channel is standardised by itself.
         expected = (volume - volume.mean((0, 1, 2))) / volume.std((0, 1, 2))
         np.testing.assert_allclose(np.moveaxis(read[name], 0, -1), expected, atol=1e-4)
 

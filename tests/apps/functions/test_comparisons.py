@@ -48,6 +48,6 @@ def test_arms_are_names_or_arms_and_two_at_least(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seeds", [0, [], [0, 1, 1]])
 def test_every_seed_counts_once(seeds: int | list[int], tmp_path: Path) -> None:
     for run in (compare, partial(cross_validate, data="x", folds=2)):
-        with pytest.raises(JobError, match=r"a seed at least, but got|each seed once, but got \[0, 1, 1\]"):
+        with pytest.raises(JobError, match=r"a seed at least, and each once, but got \[(0, 1, 1)?\]"):
             run(["fedavg", "fedaaai"], tmp_path / "out", seeds=seeds)
     assert not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
 
 from fedannot.apps.importing.checked import checked_case
-from fedannot.apps.importing.notes import kept_offsets, resampled_masks
+from fedannot.apps.importing.mask_notes import kept_offsets, resampled_masks
 from fedannot.apps.importing.reading import Reading
 from fedannot.apps.importing.source import SourceCase, SourceDataset
 from fedannot.custom.data.description import VolumeDescription

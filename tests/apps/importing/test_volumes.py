@@ -8,7 +8,7 @@ import SimpleITK
 from scans import OBLIQUE, ORIGIN, SPACING, VOXELS, file_number, itk_volume, write_series
 
 from fedannot.apps.importing.checked import checked_case
-from fedannot.apps.importing.notes import rounded_masks, turned_masks
+from fedannot.apps.importing.mask_notes import rounded_masks, turned_masks
 from fedannot.apps.importing.reading import Reading
 from fedannot.apps.importing.source import SourceCase, SourceDataset
 from fedannot.apps.importing.volumes import as_nifti
