@@ -110,6 +110,8 @@ class OutboundRegistry:
     def without_small(self, task: str, result: Mapping[str, Any]) -> dict[str, Any]:
         """Return a site's result without single numbers over fewer patients than the minimum count; the others stay.
 
+        NaN over no patient at all is of none, and stays: it says that there was nothing to compute it of.
+
         Args:
             task: the task that the result answers.
             result: its fields, with the counts of patients.
@@ -119,6 +121,7 @@ class OutboundRegistry:
             for name, field in self.of_task(task).items()
             if name in result and field.kind == "number" and field.counted_by is not None
             if result.get(field.counted_by, 0) < MINIMUM_CASES
+            if not (result.get(field.counted_by) == 0 and math.isnan(result[name]))
         ]
         return self._without(small, task, result)
 

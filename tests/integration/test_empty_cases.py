@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -66,6 +67,28 @@ def test_a_model_that_finds_nothing_scores_nothing(
     (events,) = out.glob("run/**/events.out.tfevents*")
     scalars = EventAccumulator(str(events)).Reload()
     assert [event.value for event in scalars.Scalars("left_empty")][-1] == 1.0
+
+
+def test_a_site_that_annotates_nothing_has_the_weight_of_the_loss_of_one(
+    small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """FedIA's published weights: softmax(â_k / ℓ_k) with â = 0 and ℓ = 1, and never the share of its samples."""
+    data = tmp_path / "pictures"
+    write_phantom_federation(data, LesionImages(), num_sites=3, images_per_site=4, test_images=1, seed=3)
+    remove_annotations(data / "site-2", TRAINING, range(4))
+    job = small_job("fedia", rounds=2, embedded__sites=3, embedded__completeness=[0.5, 1.0, 1.0])
+    summary = simulate(job, tmp_path / "out", data=data)
+    record = json.loads((tmp_path / "out" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    sent, estimates = record["sites"], summary["completeness"]
+    assert (sent["site-2"]["dice_loss"], sent["site-2"]["num_dice_patients"]) == (None, 0)
+    assert (estimates["site-2"]["estimate"], estimates["site-1"]["estimate"]) == (0.0, 0.8)
+    powers = {
+        site: math.exp(estimates[site]["estimate"] / (1.0 if of["dice_loss"] is None else of["dice_loss"]))
+        for site, of in sent.items()
+    }
+    weights = {site: power / sum(powers.values()) for site, power in powers.items()}
+    assert record["weights"] == pytest.approx(weights)
+    assert record["weights"]["site-2"] < 0.15
 
 
 @pytest.fixture

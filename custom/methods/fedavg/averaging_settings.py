@@ -99,6 +99,16 @@ class AveragingSettings(RunSettings):
         return self
 
     @model_validator(mode="after")
+    def _all_steps_are_made(self) -> Self:
+        if self.drift_correction != "none" and self.training.precision in ("fp16", "auto"):
+            raise ValueError(
+                f"key 'training.precision' is {self.training.precision!r}, but 'drift_correction' is "
+                f"{self.drift_correction!r}, which divides by the number of steps: in float16, as 'auto' is on older "
+                "GPUs, steps of too large gradients are left out; expected fp32 or bf16"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _fednova_knows_what_steps_add_up_to(self) -> Self:
         training = self.training
         if self.drift_correction != "fednova" or training.optimizer != "sgd":

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-import numpy as np
 import torch
 
 from ...aggregation.weighting import LayerWeights
@@ -11,7 +10,7 @@ from ...interface.views import Round
 from ...networks.described import described_network
 from ...records.round_records import RoundRecord
 from ..fedavg.server import FedAvgServer
-from ..fedhac.class_means import Prototypes, averaged_prototypes, rows_of
+from ..fedhac.class_means import Prototypes, averaged_prototypes, median_prototypes, rows_of
 from .centroid_head import find_head
 from .centroids import as_head
 from .outbound import CENTROIDS
@@ -116,10 +115,7 @@ class FedGPServer(FedAvgServer):
             assert this_round.weighed is not None
             ratio = self.settings.influence.max_update_ratio
             return averaged_prototypes(sent, this_round.weighed, before, ratio)
-        rows = [
-            [row for of_site in sent.values() if (row := of_site[label]) is not None] for label in range(len(before))
-        ]
-        return [np.median(of_class, axis=0).tolist() if of_class else None for of_class in rows]
+        return median_prototypes(sent, len(before))
 
     def state(self) -> FedGPState:
         """Return the classes that have a centroid."""

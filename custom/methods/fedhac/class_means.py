@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import torch
 
 from ....transforms.ignored_label import IGNORED_LABEL
@@ -131,6 +132,19 @@ def averaged_prototypes(
         largest_ratio: how far a site may move a prototype, over the median of the sites; None for no bound.
     """
     return [_mean_of(label, sent, weights, before[label], largest_ratio) for label in range(len(before))]
+
+
+def median_prototypes(sent: Mapping[str, Prototypes], num_classes: int) -> Prototypes:
+    """Return the median of each number over the sites that sent its class; None where none did.
+
+    No minority of sites can move it beyond what the others sent.
+
+    Args:
+        sent: by site a row of every class.
+        num_classes: C'.
+    """
+    rows = [[row for of_site in sent.values() if (row := of_site[label]) is not None] for label in range(num_classes)]
+    return [np.median(of_class, axis=0).tolist() if of_class else None for of_class in rows]
 
 
 def _mean_of(

@@ -13,7 +13,7 @@ from ..fedia.completeness import Completeness, IouLine, as_lists, of_lists
 from ..fedia.estimates import log_estimates, log_missing_estimates, warmup_goes_on, weights_of_losses
 from ..fedia.loss_trigger import all_have_corrected, fit_lines, forget_lost_corrections, sites_below
 from ..fedia.records import completeness_record
-from .class_means import Prototypes, averaged_prototypes, rows_of
+from .class_means import Prototypes, averaged_prototypes, median_prototypes, rows_of
 from .followed_loss import followed, known_losses
 from .groups import noisy_group
 from .outbound import COUNTS, PROTOTYPES
@@ -120,16 +120,23 @@ class FedHACServer(FedAvgServer):
             self._average(this_round, sent, shape)
 
     def _average(self, this_round: Round, sent: Mapping[str, Prototypes], shape: tuple[int, int]) -> None:
-        """Average means; where softmax(â_k / ℓ_k) weighs models it weighs prototypes, before that softmax(1 / ℓ_k)."""
+        """Average means; where softmax(â_k / ℓ_k) weighs models it weighs prototypes, before that softmax(1 / ℓ_k).
+
+        With a robust rule of aggregation the median of each number counts.
+        """
+        known = self._prototypes or [None] * shape[0]
+        self._prototypes = [new or old for new, old in zip(self._averaged(this_round, sent, shape), known, strict=True)]
+
+    def _averaged(self, this_round: Round, sent: Mapping[str, Prototypes], shape: tuple[int, int]) -> Prototypes:
+        if self.settings.aggregation.is_robust:
+            return median_prototypes(sent, shape[0])
         estimates = dict.fromkeys(this_round.reports, Completeness(1.0, 0, 0))
         if self.completeness is not None and self.weights_rule(this_round) is not None:
             estimates = self.completeness
         weights = self._weights_of_losses(this_round, estimates)
         weights = this_round.bounds.bounded(weights, this_round.samples_of_reports)
         before = prototypes_of_round(self._prototypes, self.settings.seed, *shape).tolist()
-        averaged = averaged_prototypes(sent, weights, before, self.settings.influence.max_update_ratio)
-        known = self._prototypes or [None] * len(averaged)
-        self._prototypes = [new or old for new, old in zip(averaged, known, strict=True)]
+        return averaged_prototypes(sent, weights, before, self.settings.influence.max_update_ratio)
 
     def weights_rule(self, this_round: Round) -> WeightsRule | None:
         """Return softmax(â_k / ℓ_k) as a function of the round's losses, where it counts in this round."""

@@ -52,24 +52,44 @@ def number_of_cases(num_cases: int, fraction: float) -> int:
     return max(math.floor(round(fraction * num_cases, 9)), 1)
 
 
-def drawn_cases(weights: torch.Tensor, units: Sequence[str], fraction: float, seed: int) -> list[int]:
+def drawn_cases(
+    weights: torch.Tensor,
+    units: Sequence[str],
+    fraction: float,
+    seed: int,
+    *,
+    patients: int = MINIMUM_CASES,
+    samples: int = 1,
+    counts: Sequence[int] | None = None,
+) -> list[int]:
     """Return cases drawn in proportion to their weights with replacement, sorted: ⌊fraction · N⌋, at least one.
 
-    Where they are of fewer patients than a mean may leave the site of, cases of further patients are drawn, too.
+    Where they are of fewer patients or samples than an update of the site may be, further ones are drawn, too.
 
     Args:
         weights: of N cases, at least 0; where all are 0 each has the same chance.
         units: the patient of each.
         fraction: of the cases.
         seed: of the draw.
+        patients: the fewest patients.
+        samples: the fewest samples; those of a case count once.
+        counts: how many samples each case has; None for one.
     """
     number = number_of_cases(len(weights), fraction)
     generator = torch.Generator().manual_seed(seed)
     drawn = _drawn(weights, number, generator)
-    while len(known := {units[case] for case in drawn}) < min(MINIMUM_CASES, len(set(units))):
-        others = torch.tensor([unit not in known for unit in units])
-        drawn += _drawn(torch.where(others, weights, 0.0), 1, generator, otherwise=others)
+    while len(known := {units[case] for case in drawn}) < min(patients, len(set(units))):
+        drawn += _drawn_among([unit not in known for unit in units], weights, generator)
+    of_case = [1] * len(units) if counts is None else counts
+    while sum(of_case[case] for case in set(drawn)) < samples and len(set(drawn)) < len(units):
+        drawn += _drawn_among([case not in drawn for case in range(len(units))], weights, generator)
     return sorted(drawn)
+
+
+def _drawn_among(is_open: Sequence[bool], weights: torch.Tensor, generator: torch.Generator) -> list[int]:
+    """One of the cases that are open."""
+    others = torch.tensor(is_open)
+    return _drawn(torch.where(others, weights, 0.0), 1, generator, otherwise=others)
 
 
 def _drawn(

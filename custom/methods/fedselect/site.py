@@ -52,7 +52,15 @@ class FedSelectSite(FedAvgSite):
         scores = selection_weights(_scorer(site.message), before)
         chances = scores if site.message[IS_SELECTIVE] else torch.ones_like(scores)
         seed = derive_seed(site.seed, site.name, site.round_number, "drawn cases")
-        drawn = drawn_cases(chances, [case.unit for case in data.cases], self.settings.case_fraction, seed)
+        drawn = drawn_cases(
+            chances,
+            [case.unit for case in data.cases],
+            self.settings.case_fraction,
+            seed,
+            patients=max(MINIMUM_CASES, site.floor.patients),
+            samples=site.floor.samples_per_step,
+            counts=self._samples_of_epoch(data),
+        )
         # With corrected labels the cases in use have them.
         labels = None if targets.labels is None else [label for case in data.cases for label in case.label]
         targets = replace(targets, labels=labels, used=self._samples(data, drawn))
@@ -100,10 +108,21 @@ class FedSelectSite(FedAvgSite):
 
     def _samples(self, data: SiteData, cases: Sequence[int]) -> torch.Tensor:
         """The samples of cases that are trained on, in the cases' order."""
+        return samples_of_cases(cases, [len(case.image) for case in data.cases], self._used(data))
+
+    def _used(self, data: SiteData) -> torch.Tensor | None:
+        """Which samples are trained on at all; None for all."""
         training = self.settings.training
         takes_slices = isinstance(training, TrainingSettings) and training.patch is None
-        used = trained_slices(data, data.labels) if takes_slices else None
-        return samples_of_cases(cases, [len(case.image) for case in data.cases], used)
+        return trained_slices(data, data.labels) if takes_slices else None
+
+    def _samples_of_epoch(self, data: SiteData) -> list[int]:
+        """How many samples or patches of each case an epoch has."""
+        training, used = self.settings.training, self._used(data)
+        if isinstance(training, TrainingSettings) and training.patch is not None:
+            return [training.patches_per_volume] * len(data.cases)
+        sizes = [len(case.image) for case in data.cases]
+        return sizes if used is None else [int(of_case.sum()) for of_case in torch.split(used, sizes)]
 
     def _step_batch(self, data: SiteData, device: torch.device) -> Batch:
         """The sample in the middle of the first case of each of the first patients, of two groups of them at least."""

@@ -343,6 +343,24 @@ def test_a_part_of_a_list_for_each_class_needs_the_class_s_patients():
     assert REGISTRY.refusal(MEASURE_BOUNDARY_PROFILE, result, 3) is not None
 
 
+@pytest.mark.parametrize(
+    ("values", "stays"),
+    [
+        ({"dice_loss": NAN, "num_dice_patients": 0}, True),
+        # Of two patients even that it is undefined says something.
+        ({"dice_loss": NAN, "num_dice_patients": 2}, False),
+        ({"dice_loss": 0.5, "num_dice_patients": 2}, False),
+        ({"dice_loss": 0.5, "num_dice_patients": 0}, False),
+        ({"dice_loss": 0.5, "num_dice_patients": 3}, True),
+    ],
+)
+def test_a_number_over_no_patient_stays_if_it_is_undefined(values, stays):
+    result = COMPLETE[TRAIN] | values
+    left = REGISTRY.without_small(TRAIN, result)
+    assert set(result) - set(left) == (set() if stays else set(values))
+    REGISTRY.check(TRAIN, left)
+
+
 def test_undefined_entries_may_leave_under_the_minimum():
     REGISTRY.check(
         ESTIMATE_QUALITY,

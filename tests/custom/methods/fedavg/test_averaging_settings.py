@@ -60,6 +60,8 @@ def test_what_only_a_server_can_do_is_named() -> None:
             {"drift_correction": "fednova", "training": SGD | {"proximal_weight": 0.1, "schedule": RISING}},
             "and a schedule of your own, which may raise the learning rate",
         ),
+        (SCAFFOLD | {"training": SGD | {"precision": "fp16"}}, "'scaffold', which divides by the number of steps"),
+        ({"drift_correction": "fednova", "training": {"precision": "auto"}}, "expected fp32 or bf16"),
         ({"fraction": 0.0}, "fraction"),
         ({"server_optimizer": {"name": "adam"}}, "'none', 'fedavgm', 'fedadagrad', 'fedadam' or 'fedyogi'"),
     ],

@@ -169,6 +169,25 @@ def test_a_bound_of_updates_is_one_of_prototypes() -> None:
     assert averaged_prototypes(sent, equal, [[0.0]], 1.0) == [[pytest.approx(1.0)]]
 
 
+@pytest.mark.parametrize("rule", ["trimmed_mean", "median", "geometric_median", "multi_krum"])
+def test_with_a_robust_rule_one_site_moves_no_prototype(rule: str) -> None:
+    """Deployed jobs have such a rule by default, and no bound of updates with it."""
+    sites = [f"site-{number}" for number in range(1, 6)]
+    reports = {
+        site: {
+            "num_samples": 4,
+            "dice_loss": 0.2,
+            "prototypes": [0.5] * 4 + [0.7] * 4,
+            "num_prototype_patients": [3, 3],
+        }
+        for site in sites
+    }
+    reports["site-5"] = reports["site-5"] | {"prototypes": [999.0] * 4 + [-999.0] * 4, "dice_loss": 0.001}
+    server = FedHACServer(settings(aggregation={"rule": rule}, min_sites=5))
+    server.after_training(round_of(1, reports=reports))
+    assert received(server) == [[0.5] * 4, [0.7] * 4]
+
+
 def test_prototypes_survive_a_restart_and_end_with_the_schedule() -> None:
     server, again = FedHACServer(settings()), FedHACServer(settings())
     assert "prototypes" not in server.state()

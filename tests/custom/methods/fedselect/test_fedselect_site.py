@@ -14,6 +14,7 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.corrections.targets import Targets
+from fedannot.custom.interface.update_floor import UpdateFloor
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.methods.fedselect import METHODS
 from fedannot.custom.methods.fedselect.case_losses import case_losses, cases_in_use, sample_losses
@@ -73,6 +74,24 @@ def test_a_flat_scorer_is_federated_averaging_on_the_drawn_cases(
     for one, other, last in zip(*trained, strict=True):
         assert torch.equal(one, other)
         assert torch.equal(one, last)
+
+
+@pytest.mark.parametrize(
+    ("task", "make", "data", "floor"),
+    [
+        (*TASKS[0], UpdateFloor(patients=6, samples_per_step=4)),
+        (*TASKS[1], UpdateFloor(patients=3, samples_per_step=4)),
+    ],
+)
+def test_a_site_with_a_minimum_of_its_own_is_refused_in_no_round(
+    task: str, make: Any, data: Any, floor: UpdateFloor, tmp_path: Path
+) -> None:
+    """Federated averaging on all cases is not, either."""
+    method, site = site_part(task), HandmadeSite(tmp_path, data)
+    for number in range(1, 11):
+        trained = method.train(make(), site.view(method, number, message(FALLING), floor=floor))
+        assert trained.trained_on is not None
+        floor.check_update(trained.outcome, method.settings.training, trained.trained_on)
 
 
 def test_cases_of_low_weight_are_not_drawn(tmp_path: Path) -> None:

@@ -211,6 +211,23 @@ def test_an_update_is_of_three_patients_where_there_are_three() -> None:
         assert drawn_cases(torch.ones(2), ["a", "b"], 0.5, seed) == [0, 1]
 
 
+def test_an_update_is_of_as_many_patients_and_samples_as_the_site_wants() -> None:
+    """More are drawn, by their weights; the first draws are the same."""
+    weights, units = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.5, 0.2]), list("aabcde")
+    for seed in range(50):
+        without = drawn_cases(weights, units, 0.5, seed)
+        of_patients = drawn_cases(weights, units, 0.5, seed, patients=4)
+        assert len({units[case] for case in of_patients}) >= 4
+        of_samples = drawn_cases(weights, units, 0.5, seed, samples=5)
+        assert len(set(of_samples)) >= 5
+        for more in (of_patients, of_samples):
+            assert not Counter(without) - Counter(more)
+        # A case of ten slices is enough, and all cases are where there are no more samples.
+        slices = drawn_cases(weights, units, 0.5, seed, samples=10, counts=[10] * 6)
+        assert slices == without
+        assert set(drawn_cases(weights, units, 0.5, seed, samples=7)) == set(range(6))
+
+
 def test_the_slices_of_a_case_that_is_drawn_twice_come_twice() -> None:
     used = torch.tensor([True, False, True, True, True, False])
     assert samples_of_cases([0, 2, 2], [2, 1, 3], None).tolist() == [0, 1, 3, 4, 5, 3, 4, 5]
