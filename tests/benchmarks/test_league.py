@@ -14,7 +14,7 @@ import numpy as np
 import plain_records
 import pytest
 from benchmark_tables import decoupled, fedia
-from benchmark_tables.league import arms, choosing, running
+from benchmark_tables.league import arms, choosing, making, running
 from benchmark_tables.league.choosing import best_settings, choose_settings
 from benchmark_tables.league.figures import (
     CaseDifference,
@@ -23,6 +23,7 @@ from benchmark_tables.league.figures import (
     Machine,
     MethodFigures,
     read_league,
+    write_league,
 )
 from benchmark_tables.league.making import done, make_league, planned_lines, write_finished
 from benchmark_tables.league.page import answer, heat_map, league_page, loss_by_noise, rivals_ahead
@@ -48,7 +49,9 @@ from scipy.stats import wilcoxon
 
 from fedannot.apps.commands.bench import BenchmarkError
 from fedannot.apps.reports.compared_runs import Comparison, read_comparison
+from fedannot.apps.reports.results_file import write_results
 from fedannot.apps.runs.arms import Arm
+from fedannot.apps.runs.compare import RunsMissingError
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.progress import Reported
@@ -178,11 +181,70 @@ def test_rows_of_another_machine_stay_and_no_row_loses_results(made: Made, tmp_p
     said: list[str] = []
     write_finished(request_of(tmp_path / "third", rows=rows), pages, Reported(lambda step: said.append(step.text)))
     assert read_league(pages / "league.json") == whole
-    assert any(text.startswith("lesions-shrink: stays as") and "2 results" in text for text in said)
-    # Of other data than the row has now nothing stays.
+    assert any("lesions-shrink: stays as" in text and "These runs lack elr of seed 0." in text for text in said)
+    # Of other data than the row had nothing stays.
     rows["lesions-shrink"] = replace(rows["lesions-shrink"], what="other data")
+    with pytest.raises(DataError, match=r"data\.json: found data of 'tiny'; expected 'other data'\. Choose another"):
+        write_finished(request_of(tmp_path / "third", rows=rows), pages, Reported(None))
+    (tmp_path / "third" / "lesions-shrink" / "data.json").write_text('{"what": "other data"}', encoding="utf-8")
     write_finished(request_of(tmp_path / "third", rows=rows), pages, Reported(None))
-    assert [row.num_results for row in read_league(pages / "league.json").rows] == [2, 1]
+    assert [len(row.results) for row in read_league(pages / "league.json").rows] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "methods", "stays"),
+    [
+        ((0, 1), ("fedavg", "elr", "fedmix"), False),
+        ((0, 1, 2), ("fedavg", "elr", "fedmix", "rmd"), False),
+        ((3, 4, 5), ("fedavg", "elr", "fedmix"), True),
+        ((0,), ("fedavg", "elr", "fedmix"), True),
+        ((0, 1, 2), ("fedavg", "fedmix", "rmd", "adele"), True),
+        # That one is no method any more.
+        ((0, 1), ("fedavg", "elr", "fedmix", "rmd"), False),
+    ],
+)
+def test_no_method_and_no_seed_of_a_row_is_exchanged(
+    seeds: tuple[int, ...], methods: tuple[str, ...], stays: bool, tmp_path: Path
+) -> None:
+    """More results in all take the place of others only if they have these, too."""
+
+    def row(seeds: tuple[int, ...], methods: tuple[str, ...], score: float) -> LeagueFigures:
+        scores = (score,) * len(seeds)
+        return row_of("missed", *(figures(name, score, scores=scores) for name in methods), seeds=seeds)
+
+    write_league(League(rows=(row((0, 1), ("fedavg", "elr", "fedmix", "former"), 80.0),)), tmp_path / "league.json")
+    said: list[str] = []
+    later = row(seeds, methods, 70.0)
+    made = making._with_rows(tmp_path, [later], (), Reported(lambda step: said.append(step.text)))
+    assert made.rows[0].methods[0].mean == (80.0 if stays else 70.0)
+    assert any("missed: stays as" in text for text in said) == stays
+
+
+def test_runs_without_their_results_or_with_other_cases_are_refused(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.out / "clean", tmp_path / "clean")
+    folder = tmp_path / "clean" / "runs" / "runs" / "elr-seed0"
+    content = (folder / "results.csv").read_text(encoding="utf-8")
+    (folder / "results.csv").write_text(content.replace(",case-2,", ",case-7,"), encoding="utf-8")
+    with pytest.raises(DataError, match=r"elr-seed0/results\.csv: found other test cases than fedavg has"):
+        write_finished(request_of(tmp_path), tmp_path / "pages", Reported(None))
+    (folder / "results.json").unlink()
+    with pytest.raises(DataError, match=r"elr-seed0: found no whole results\.csv; expected the results of the test"):
+        write_finished(request_of(tmp_path), tmp_path / "pages", Reported(None))
+    assert not (tmp_path / "pages" / "league.json").exists()
+
+
+def test_runs_of_other_settings_or_data_than_the_row_has_now_are_refused(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.out / "clean", tmp_path / "clean")
+    changed = replace(tiny(None), settings=TINY | {"rounds": 2})
+    with pytest.raises(DataError, match=r"request\.json: found runs with .*'rounds': 1.* expected .*'rounds': 2"):
+        write_finished(request_of(tmp_path, rows={"clean": changed}), tmp_path / "pages", Reported(None))
+    with pytest.raises(DataError, match="found data of 'tiny'; expected 'more test images'"):
+        make_data(tmp_path / "clean", replace(tiny(None), what="more test images"), [0], Reported(None))
+    # A folder of an earlier version does not say what it has.
+    (tmp_path / "clean" / "data.json").unlink()
+    write_finished(request_of(tmp_path), tmp_path / "pages", Reported(None))
+    make_data(tmp_path / "clean", tiny(None), [0], Reported(None))
+    assert json.loads((tmp_path / "clean" / "data.json").read_text(encoding="utf-8")) == {"what": "tiny"}
 
 
 def test_a_league_that_was_moved_goes_on_where_it_is(made: Made, tmp_path: Path) -> None:
@@ -206,12 +268,13 @@ def test_data_whose_maker_was_killed_are_made_again(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         (folder / "image.png").write_text(f"noisy {seed}")
 
+    row = LeagueRow("some images", "segmentation", make)
     with pytest.raises(KeyboardInterrupt):
-        make_data(tmp_path / "row", make, [3], Reported(None))
-    assert make_data(tmp_path / "row", make, [3], Reported(None)) == str(tmp_path / "row" / "data" / "seed{seed}")
+        make_data(tmp_path / "row", row, [3], Reported(None))
+    assert make_data(tmp_path / "row", row, [3], Reported(None)) == str(tmp_path / "row" / "data" / "seed{seed}")
     assert [path.name for path in (tmp_path / "row" / "data").iterdir()] == ["seed3"]
     assert (tmp_path / "row" / "data" / "seed3" / "image.png").read_text() == "noisy 3"
-    make_data(tmp_path / "row", make, [3], Reported(None))
+    make_data(tmp_path / "row", row, [3], Reported(None))
 
 
 def test_runs_of_an_earlier_version_lack_what_it_did_not_measure(made: Made, tmp_path: Path) -> None:
@@ -236,9 +299,13 @@ def test_seeds_that_all_methods_have_finished_are_a_row(made: Made, tmp_path: Pa
     runs = tmp_path / "noisy" / "runs" / "runs"
     shutil.copytree(tmp_path / "noisy" / "data" / "seed0", tmp_path / "noisy" / "data" / "seed1")
     shutil.copytree(runs / "fedavg-seed0", runs / "fedavg-seed1")
-    write_finished(request_of(tmp_path, seeds=[0, 1, 2]), tmp_path / "pages", Reported(None))
+    said: list[str] = []
+    progress = Reported(lambda step: said.append(step.text))
+    write_finished(request_of(tmp_path, seeds=[0, 1, 2]), tmp_path / "pages", progress)
     (row,) = read_league(tmp_path / "pages" / "league.json").rows
     assert (row.seeds, [method.method for method in row.methods]) == ((0,), ["fedavg", "elr"])
+    assert "noisy: seed 1 is left out; it is not finished by elr." in said
+    shutil.rmtree(tmp_path / "pages")
     (runs / "elr-seed0" / "summary.json").unlink()
     write_finished(request_of(tmp_path, seeds=[0, 1, 2]), tmp_path / "pages", Reported(None))
     (row,) = read_league(tmp_path / "pages" / "league.json").rows
@@ -255,7 +322,7 @@ def test_a_file_of_the_first_version_is_read(made: Made, tmp_path: Path) -> None
     for row in content["rows"]:
         row.pop("agreement", None)
         for method in row["methods"]:
-            for key in ("settings", "on_cases", "on_cases_of_rival", "left_empty", "cpu_seconds_per_round"):
+            for key in ("settings", "on_cases", "on_cases_of_rival", "left_empty", "cpu_seconds_per_round", "commits"):
                 method.pop(key, None)
     (tmp_path / "league.json").write_text(json.dumps(content), encoding="utf-8")
     league = read_league(tmp_path / "league.json")
@@ -314,8 +381,10 @@ def failing_compare(name: str) -> object:
     def compare(of_arms: list[Arm], runs: Path, **_: object) -> Comparison:
         names = [arm.name for arm in of_arms]
         if name in names:
-            (runs / "runs" / "fedavg-seed0").mkdir(parents=True)
-            (runs / "runs" / "fedavg-seed0" / "summary.json").write_text(json.dumps(plain_records.summary_values()))
+            folder = runs / "runs" / "fedavg-seed0"
+            folder.mkdir(parents=True)
+            (folder / "summary.json").write_text(json.dumps(plain_records.summary_values()))
+            write_results(folder / "results.csv", (), {})
             (runs / "runs" / f"{name}-seed0.log").write_text("Reading.\nError: no memory\n")
             raise RunError("1 of 2 runs failed.")
         return plain_records.comparison([{"arm": one, "rounds": [{"dice": 0.5}]} for one in names])
@@ -385,6 +454,25 @@ def test_settings_are_tried_on_seeds_from_100_and_the_best_are_recorded(
         read_choices(tmp_path)
 
 
+def test_a_row_that_another_share_owes_keeps_no_other_from_being_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(of_arms: list[Arm], runs: Path, **given: object) -> Comparison:
+        if runs.parent.name == "one":
+            raise RunsMissingError(["elr.1-seed100"], [], runs)
+        runs_of = [{"arm": arm.name, "last_rounds": {"dice": 0.5}} for arm in of_arms]
+        return plain_records.comparison([one | {"seed": seed} for one in runs_of for seed in given["seeds"]])
+
+    monkeypatch.setattr(running, "compare", compare)
+    rows = {"one": tiny(None), "two": tiny(None)}
+    record = choose_settings(request_of(tmp_path, rows=rows, methods=["elr"]), Reported(None))
+    assert record == tmp_path / "settings.json"
+    assert [choice.rows for choice in read_choices(tmp_path)] == [("two",)]
+    alone = request_of(tmp_path / "other", rows={"one": tiny(None)}, methods=["elr"])
+    assert choose_settings(alone, Reported(None)) is None
+    assert not (tmp_path / "other" / "settings.json").exists()
+
+
 def test_the_best_settings_have_the_highest_score_and_no_failed_run() -> None:
     scores = {("elr", 0): 60.0, ("elr", 1): 65.0, ("elr", 2): 66.0}
     (choice,) = best_settings("a", "segmentation", scores)
@@ -412,7 +500,7 @@ def test_a_row_has_the_settings_chosen_for_its_kind_and_else_the_published_ones(
     assert choice_for("classification", "elr", "choice-labels", choices) == labels
     assert choice_for("segmentation", "fedmix", "choice-missed", choices) is None
     assert all(TUNING_ROWS[row.tuning_row].task == row.task for row in ROWS.values())
-    data = make_data(tmp_path / "row", tiny(None).make, [0], Reported(None))
+    data = make_data(tmp_path / "row", tiny(None), [0], Reported(None))
     for kind, given in (("choice-missed", missed.best), ("choice-contours", contours.best), ("choice-protocols", {})):
         row, request = replace(tiny(None), tuning_row=kind), request_of(tmp_path, methods=["elr"])
         _, arm = arms.league_arms(row, data, [0], request, choices).arms
@@ -465,7 +553,7 @@ def test_a_method_that_a_row_s_settings_do_not_allow_keeps_no_other_from_being_t
 ) -> None:
     """FedDM reads no other loss than the cross entropy; what the file of settings has wrong is still refused."""
     row = replace(tiny(None), settings=TINY | {"training.loss": "batch_dice"})
-    data = make_data(tmp_path / "row", row.make, choosing.SEEDS, Reported(None))
+    data = make_data(tmp_path / "row", row, choosing.SEEDS, Reported(None))
     request = request_of(tmp_path, rows={"row": row}, methods=["feddm", "elr"])
     found, _ = choosing._tried_arms(row, data, request)
     assert [arm.name for arm in found] == ["fedavg", "elr.0", "elr.1", "elr.2"]
@@ -581,20 +669,20 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     rows["other task"] = rows["chosen"].model_copy(update={"task": "classification"})
     said = {given: league_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
     assert "1 of 1 result is of the best of" in " ".join(said.pop("chosen").split())
-    assert "0 of 1 result is of the best of at most five, found on other rows, 0 of the published values. Of an " in (
+    assert "0 of 1 result is of the best of at most five, 0 of the first values. Of an " in (
         " ".join(said.pop("other task").split())
     )
-    assert all("all have the published values" in " ".join(text.split()) for text in said.values())
+    assert all("all methods of papers have these first values" in " ".join(text.split()) for text in said.values())
     both = league_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
     assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
     hows = {given: figures_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
     assert "| elr | segmentation | `choice-missed` | all | `a=1` | number 2 of 2, seeds 100 |" in hows["chosen"]
-    assert "| elr | segmentation | published | `choice-missed` | 1.0 |  |" in hows["chosen"]
+    assert "| elr | segmentation | first values | `choice-missed` | 1.0 |  |" in hows["chosen"]
     assert "| elr | segmentation | `a=1` | `choice-missed` | 2.0 | yes |" in hows["chosen"]
     of_tasks = figures_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
     assert "| elr | segmentation | `choice-missed` | all | `a=1` | number 2 of 2, seeds 100 |" in of_tasks
     assert "| elr | classification | `choice-missed` | all | `a=1` | of an earlier choice |" in of_tasks
-    assert "| the job's | published, not those that were chosen |" in hows["published"]
+    assert "| the job's | first values, not those that were chosen |" in hows["published"]
     assert "| `a=1` | of an earlier choice |" in hows["other task"]
     both = league_page(
         League(rows=(rows["chosen"], rows["chosen"].model_copy(update={"row": "lesions-shrink"})), choices=(choice,))
@@ -603,9 +691,9 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     not_run_again = rows["published"].model_copy(update={"row": "missed-none"})
     of_both = figures_page(League(rows=(rows["chosen"], not_run_again), choices=(choice,)))
     assert "| `choice-missed` | all others | `a=1` | number 2 of 2, seeds 100 |" in of_both
-    assert "| `choice-missed` | `missed-none` | the job's | published, not those that were chosen |" in of_both
+    assert "| `choice-missed` | `missed-none` | the job's | first values, not those that were chosen |" in of_both
     of_other_kind = rows["published"].model_copy(update={"row": "lesions-shrink"})
-    nothing_tried = "| elr | segmentation | `choice-contours` | all | the job's | published, nothing tried |"
+    nothing_tried = "| elr | segmentation | `choice-contours` | all | the job's | first values, nothing tried |"
     assert nothing_tried in figures_page(League(rows=(of_other_kind,), choices=(choice,)))
 
 
@@ -626,6 +714,38 @@ def test_the_pages_say_where_methods_of_a_seed_ran_on_different_machines() -> No
         league_page(mixed).split()
     )
     assert "- Seed 1: fedavg on Some GPU with PyTorch 2.13; elr on Some CPU with PyTorch 2.11." in figures_page(mixed)
+
+
+def test_the_page_says_which_rows_differ_in_more_than_their_noise() -> None:
+    """Other code, other processors than the clean row's, and a phantom that is too easy."""
+    one, other = {"processor": "One", "torch": "2.13"}, {"processor": "Other", "torch": "2.13"}
+
+    def page(machine: dict[str, str], *commits: str, clean_score: float = 86.0) -> str:
+        of_clean = figures("fedavg", clean_score, machines=[one])
+        methods = [figures(name, 80.0, machines=[machine], commits=commits[:1]) for name in ("fedavg", "elr")]
+        methods[1] = methods[1].model_copy(update={"commits": commits[1:]})
+        rows = row_of("clean", of_clean, agreement=100.0), row_of("noisy", *methods, clean="clean")
+        return " ".join(league_page(League(rows=rows)).split())
+
+    assert not any(
+        text in page(one, "a", "a") for text in ("other processors in", "more than one commit", "should have")
+    )
+    assert "FedAvg ran on other processors in the clean row of `noisy`." in page(other)
+    assert "other processors in" not in page({})
+    assert "Runs are of more than one commit in `noisy`." in page(one, "a", "b")
+    assert "should have FedAvg between 80 and 92; `clean` has not." in page(one, clean_score=93.5)
+
+
+def test_the_settings_of_auto_are_no_published_ones() -> None:
+    row = row_of("missed", figures("fedavg", 80.0), figures("auto", 85.0, settings={}))
+    assert (
+        "| auto | segmentation | `choice-missed` | all | the job's | own method, trials not counted |"
+        in figures_page(League(rows=(row,)))
+    )
+    page = " ".join(league_page(League(rows=(row,))).split())
+    assert "The rules of `auto` were made on these phantoms" in page
+    alone = " ".join(league_page(League(rows=(row_of("a", figures("fedavg", 80.0)),))).split())
+    assert "The rules of `auto`" not in alone
 
 
 def test_the_map_has_a_mark_or_a_reason_for_every_method_and_row() -> None:

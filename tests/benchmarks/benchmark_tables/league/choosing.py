@@ -41,17 +41,18 @@ def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
     Rows of each kind have a choice of their own.
 
     Returns:
-        The record; None if runs are another share's or process's, so that nothing can be chosen yet.
+        The record; None if all rows have runs that are another share's or process's, so that nothing can be chosen yet.
 
     Raises:
         JobError, RunError: as :func:`fedannot.apps.runs.compare.compare`, of federated averaging.
         DataError: if the file of settings cannot be used.
     """
     chosen: list[Choice] = []
+    is_open = False
     for name, row in request.rows.items():
         progress.tell(f"{name}: {row.what}")
         folder = request.out / _FOLDER / name
-        data = make_data(folder, row.make, SEEDS, progress)
+        data = make_data(folder, row, SEEDS, progress)
         arms, common = _tried_arms(row, data, request)
         if len(arms) == 1:
             continue
@@ -59,10 +60,13 @@ def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
             comparison, failed = compare_row(folder, arms, common, SEEDS, request, progress)
         except RunsMissingError as missing:
             progress.tell(str(missing))
-            return None
+            is_open = True
+            continue
         chosen += best_settings(name, row.task, _scores(comparison))
         for arm, why in failed.items():
             progress.tell(f"{name}: {arm}: {why}")
+    if is_open and not chosen:
+        return None
     with folder_locked(request.out):
         write_choices(request.out, chosen)
     return request.out / CHOICES_FILE

@@ -85,6 +85,7 @@ class MethodFigures(Record):
         model_mb: of the model that a site sends in a round, in 10⁶ bytes; None where the run's state is gone.
         fields: names of the declared fields that may leave a site in addition to those of federated averaging.
         machines: where the run of each seed was computed.
+        commits: of which code it was; empty in a file that does not say it, None of code without a commit.
     """
 
     method: str
@@ -108,6 +109,7 @@ class MethodFigures(Record):
     model_mb: float | None
     fields: tuple[str, ...]
     machines: tuple[Machine, ...] = ()
+    commits: tuple[str | None, ...] = ()
 
     @property
     def is_ours(self) -> bool:
@@ -191,9 +193,14 @@ class LeagueFigures(Record):
         return None if self.num_patients is None else min(1.0, max(num_tests, 1) * 2.0 ** (1 - self.num_patients))
 
     @property
-    def num_results(self) -> int:
-        """Scores of all methods and seeds."""
-        return sum(len(method.scores) for method in self.methods)
+    def results(self) -> frozenset[tuple[str, int]]:
+        """The methods and seeds that have a score."""
+        return frozenset((method.method, seed) for method in self.methods for seed in self.seeds)
+
+    @property
+    def has_several_commits(self) -> bool:
+        """Whether its runs are known to be of different code."""
+        return len({commit for method in self.methods for commit in method.commits if commit}) > 1
 
     @property
     def is_on_several_machines(self) -> bool:
@@ -212,9 +219,23 @@ class LeagueFigures(Record):
             for index in range(len(self.seeds))
         ]
 
+    def is_on_other_processors(self, other: "LeagueFigures") -> bool:
+        """Whether federated averaging is known to have run on other processors than in another row, seed by seed."""
+        pairs = [_processors(self, seed) | _processors(other, seed) for seed in self.seeds]
+        return any(len(processors) > 1 for processors in pairs)
+
     def of(self, method: str) -> MethodFigures | None:
         """Return a method's figures, None where it has none."""
         return next((figures for figures in self.methods if figures.method == method), None)
+
+
+def _processors(row: LeagueFigures, seed: int) -> set[str]:
+    """Of federated averaging, as far as it is known."""
+    reference = row.of(REFERENCE)
+    if reference is None:
+        return set()
+    machines = zip(row.seeds, reference.machines, strict=False)
+    return {machine.processor for of, machine in machines if of == seed and machine.processor}
 
 
 class League(Record):

@@ -1,6 +1,6 @@
 """`fedannot bench league`: every method of a task on every row, by comparisons whose finished runs are kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.output_request import folder_locked
 from fedannot.apps.runs.progress import Progress
 from fedannot.custom.data.whole_files import private_folder, write_text
+from fedannot.custom.methods import METHODS
 from fedannot.transforms.errors import DataError
+from fedannot.transforms.strict_files import read_json
 
 from .arms import known_settings, league_arms
 from .choosing import choose_settings
@@ -21,7 +23,7 @@ from .figures import LEAGUE_FILE, REFERENCE, AbsentMethod, League, LeagueFigures
 from .page import league_page
 from .request import LeagueRequest
 from .rows import ROWS, LeagueRow
-from .running import RUNS_FOLDER, compare_row, data_of, is_finished, make_data
+from .running import RUNS_FOLDER, check_data, compare_row, data_of, is_finished, make_data
 from .runs import finished_comparison, row_figures
 from .settings import Choice, merged_choices, read_choices, usable_choices
 from .tables import figures_page
@@ -85,21 +87,32 @@ def make_league(request: LeagueRequest, progress: Progress) -> Path:
 def _with_rows(folder: Path, rows: Sequence[LeagueFigures], choices: Sequence[Choice], progress: Progress) -> League:
     """A folder's league with further rows, in the order of :data:`.ROWS`, and further choices.
 
-    A row takes the place of one with the same name, unless that one has more results on the same data: then it stays.
+    A row takes the place of one with the same name, unless that one has a method or a seed on the same data that the
+    row lacks: then it stays. Methods that there are no more may be lacking.
     """
     earlier, places = read_league(folder / LEAGUE_FILE), list(ROWS)
     by_name = {row.row: row for row in earlier.rows}
     for row in rows:
         known = by_name.setdefault(row.row, row)
-        if row.what == known.what and row.num_results < known.num_results:
+        if row.what == known.what and (lost := _known_results(known) - row.results):
             progress.tell(
-                f"{row.row}: stays as {folder / LEAGUE_FILE} has it, with {known.num_results} results of methods and "
-                f"seeds; of these runs it would have {row.num_results}."
+                f"{row.row}: stays as {folder / LEAGUE_FILE} has it. These runs lack "
+                f"{_listed(method for method, _ in lost)} of seed {_listed(seed for _, seed in lost)}. To replace the "
+                "row, run these as well, or choose another folder."
             )
         else:
             by_name[row.row] = row
     ordered = sorted(by_name, key=lambda name: places.index(name) if name in places else len(places))
     return League(rows=tuple(by_name[name] for name in ordered), choices=merged_choices(earlier.choices, choices))
+
+
+def _known_results(row: LeagueFigures) -> frozenset[tuple[str, int]]:
+    known = {method.name for method in METHODS}
+    return frozenset(result for result in row.results if result[0] in known)
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, sorted(set(values), key=str)))
 
 
 def write_pages(league: League, folder: Path) -> None:
@@ -118,15 +131,15 @@ def write_finished(request: LeagueRequest, folder: Path, progress: Progress) -> 
     Args:
         request: rows, methods, seeds, and the folder of the runs.
         folder: where the league is written.
-        progress: is told of each row that does not count.
+        progress: is told of each row and seed that does not count.
 
     Raises:
         BenchmarkError: if there is no such row.
-        DataError: if a run cannot be read.
+        DataError: if a run cannot be read, or is of other data or settings than the row has now.
     """
     rows = []
     for name, row in request.rows.items():
-        if (figures := _finished_row(name, row, request)) is None:
+        if (figures := _finished_row(name, row, request, progress)) is None:
             progress.tell(f"{name}: {REFERENCE} is not finished.")
         else:
             rows.append(figures)
@@ -146,7 +159,7 @@ def planned_lines(request: LeagueRequest, progress: Progress) -> list[str]:
     seeds = request.seeds
     choices = usable_choices(request.out, seeds)
     for name, row in request.rows.items():
-        data = make_data(request.out / name, row.make, seeds[:1], progress)
+        data = make_data(request.out / name, row, seeds[:1], progress)
         defined = league_arms(row, data, seeds[:1], request, choices)
         reference = defined.arms[0].job
         settings = known_settings(reference, row.settings)
@@ -174,29 +187,42 @@ def _run_row(
     progress: Progress,
 ) -> LeagueFigures:
     folder = request.out / name
-    data = make_data(folder, row.make, request.seeds, progress)
+    data = make_data(folder, row, request.seeds, progress)
     defined = league_arms(row, data, request.seeds, request, choices)
     comparison, failed = compare_row(folder, defined.arms, defined.common, request.seeds, request, progress)
     absent = [AbsentMethod(method=arm, status="failed", reason=text) for arm, text in failed.items()]
     return row_figures(name, row, comparison, folder / RUNS_FOLDER, [*defined.absent, *absent])
 
 
-def _finished_row(name: str, row: LeagueRow, request: LeagueRequest) -> LeagueFigures | None:
+def _finished_row(name: str, row: LeagueRow, request: LeagueRequest, progress: Progress) -> LeagueFigures | None:
     """A row's figures as far as its runs are finished; None without federated averaging."""
     folder = request.out / name
     runs, data = folder / RUNS_FOLDER, data_of(folder)
     of_reference = [seed for seed in request.seeds if is_finished(runs, REFERENCE, seed)]
     if not (runs / REQUEST_FILE).is_file() or not of_reference:
         return None
+    check_data(folder, row)
     for seed in of_reference:
         if not (federation := Path(data.replace("{seed}", str(seed)))).is_dir():
             raise DataError(f"{federation}: found no folder; expected the data of the row's finished runs.")
     defined = league_arms(row, data, of_reference, request, ())
+    _check_settings(runs / REQUEST_FILE, defined.common)
     whole = [seed for seed in of_reference if all(is_finished(runs, arm.name, seed) for arm in defined.arms)]
     seeds = whole or of_reference
+    for seed in of_reference:
+        if seed not in seeds:
+            lacking = [arm.name for arm in defined.arms if not is_finished(runs, arm.name, seed)]
+            progress.tell(f"{name}: seed {seed} is left out; it is not finished by {', '.join(lacking)}.")
     finished = [arm.name for arm in defined.arms if all(is_finished(runs, arm.name, seed) for seed in seeds)]
     absent = [*defined.absent, *(_unfinished(runs, arm, seeds) for arm in defined.arms if arm.name not in finished)]
     return row_figures(name, row, finished_comparison(runs, finished, data, seeds), runs, absent)
+
+
+def _check_settings(file: Path, common: Mapping[str, Any]) -> None:
+    """Check that finished runs have the settings that a row has now."""
+    given = read_json(file, "what was compared")["overrides"]
+    if given != dict(common):
+        raise DataError(f"{file}: found runs with {given}; expected the row's settings {dict(common)}.")
 
 
 def _unfinished(runs: Path, arm: Arm, seeds: Sequence[int]) -> AbsentMethod:

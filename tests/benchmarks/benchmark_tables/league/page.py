@@ -26,6 +26,8 @@ from .settings import MOST_TRIED, choice_for, published
 LEAST_LOSS = 6.0
 LARGEST_SLOPE = 0.5
 LARGE = 2.0
+# What a phantom is fixed by: the score of FedAvg on clean annotations.
+LOWEST_CLEAN, HIGHEST_CLEAN = 80.0, 92.0
 # Agreement of annotations without an error, in percent.
 ALL_RIGHT = 100.0
 LEVEL = 0.05
@@ -41,8 +43,8 @@ def league_page(league: League) -> str:
         "# League: all methods on all rows",
         paragraph(
             "**Question.** Which method makes the best model, for clean, wrong and real annotations? All have the "
-            "network, training and rounds of FedAvg, and none has more than one budget of settings. Scores are Dice or "
-            "macro F1 in percent."
+            "network, training and rounds of FedAvg. Methods of papers have one budget of settings. `auto` was made on "
+            "phantoms and noise like these. Scores are Dice or macro F1 in percent."
         ),
         *_answer(league),
         "## Heat map",
@@ -51,10 +53,11 @@ def league_page(league: League) -> str:
         _rows(league),
         "## Settings, costs and what leaves",
         paragraph(_budget(league)),
+        *([paragraph(_of_ours(league))] if _of_ours(league) else []),
         "## Add a method",
         paragraph(
-            "A method takes part by its line in `METHODS` and its job. Its settings are the published values: its "
-            "job's, or an entry of `PUBLISHED` in `tests/benchmarks/benchmark_tables/league/settings.py`. At most "
+            "A method takes part by its line in `METHODS` and its job. Its first settings are its job's, or an entry "
+            "of `PUBLISHED` in `tests/benchmarks/benchmark_tables/league/settings.py`. At most "
             f"{_in_words(MOST_TRIED)} others that are tried stand in `tests/benchmarks/league_settings.yaml`."
         ),
         _COMMANDS,
@@ -295,7 +298,30 @@ def _rows(league: League) -> str:
         f"points that FedAvg gains a round in the last {LAST_ROUNDS}. A best rival is of a paper, in hindsight."
         f"{_reference_alone(league.rows)}"
     )
-    return table(headings, lines) + "\n\n" + paragraph(text)
+    notes = f"{_machines(league.rows)}{_clean_elsewhere(league)}{_clean_outside(league.rows)}"
+    return "\n\n".join([table(headings, lines), paragraph(text), *([paragraph(notes.strip())] if notes else [])])
+
+
+def _clean_elsewhere(league: League) -> str:
+    """Name the rows whose cost of noise is also of other arithmetic."""
+    by_name = {row.row: row for row in league.rows}
+    named = [row.row for row in league.rows if row.clean in by_name and row.is_on_other_processors(by_name[row.clean])]
+    return f" FedAvg ran on other processors in the clean row of {_list(named)}." if named else ""
+
+
+def _clean_outside(rows: Sequence[LeagueFigures]) -> str:
+    """Name the phantoms on which federated averaging is too good, or too bad, without any noise."""
+    named = [
+        row.row
+        for row in rows
+        if row.agreement == ALL_RIGHT
+        and not row.clean
+        and (reference := row.of(REFERENCE)) is not None
+        and not LOWEST_CLEAN <= reference.mean <= HIGHEST_CLEAN
+    ]
+    if not named:
+        return ""
+    return f" A phantom should have FedAvg between {LOWEST_CLEAN:g} and {HIGHEST_CLEAN:g}; {_list(named)} has not."
 
 
 def _reference_alone(rows: Sequence[LeagueFigures]) -> str:
@@ -306,19 +332,34 @@ def _reference_alone(rows: Sequence[LeagueFigures]) -> str:
 
 def _budget(league: League) -> str:
     return (
-        f"{_machines(league.rows)}Each method has one budget for each kind of rows: its published values, and at most "
-        f"{_in_words(MOST_TRIED)} other settings on seeds from 100. In these figures {_how_chosen(league)} "
+        "Each method of a paper has one budget for each kind of rows: its first values, and at most "
+        f"{_in_words(MOST_TRIED)} others on seeds from 100. The first are published ones or the job's. They are tried "
+        f"with other noise, mostly of the same phantoms. In these figures {_how_chosen(league)} "
         "[Figures](league_figures.md): each seed, tests, time, memory, traffic, fields that leave, models of each "
         "site. All of it as records: [league.json](league.json). Dropped: [lab](../lab/league.md)."
     )
 
 
-def _machines(rows: Sequence[LeagueFigures]) -> str:
-    """Where methods of one seed were not computed alike; nothing where they were, or nobody knows."""
-    mixed = [row.row for row in rows if row.is_on_several_machines]
-    if not mixed:
+def _of_ours(league: League) -> str:
+    """What is said of the project's own method, whose rules nobody has counted the trials of."""
+    if not any(row.ours for row in league.rows):
         return ""
-    return f"Methods of one seed ran on different processors or PyTorch versions in {_list(mixed)}. "
+    return (
+        "The rules of `auto` were made on these phantoms, with seeds from 100 and no limit of trials. Some were made "
+        "after reported seeds of “weak” and of 2/4/6/8 tenths had been seen ([lab](../lab/auto.md))."
+    )
+
+
+def _machines(rows: Sequence[LeagueFigures]) -> str:
+    """Where methods of one seed were not computed alike, or by other code; nothing where nobody knows of any."""
+    mixed = [row.row for row in rows if row.is_on_several_machines]
+    of_code = [row.row for row in rows if row.has_several_commits]
+    return "".join(
+        (
+            f" Methods of one seed ran on different processors or PyTorch versions in {_list(mixed)}." if mixed else "",
+            f" Runs are of more than one commit in {_list(of_code)}." if of_code else "",
+        )
+    )
 
 
 def _compared(row: LeagueFigures) -> list[MethodFigures]:
@@ -326,8 +367,8 @@ def _compared(row: LeagueFigures) -> list[MethodFigures]:
 
 
 def _how_chosen(league: League) -> str:
-    """How many methods of rows have figures of settings that were chosen among several, and of which others."""
-    results = [(row, method) for row in league.rows for method in _compared(row)]
+    """How many rivals of rows have figures of settings that were chosen among several, and of which others."""
+    results = [(row, method) for row in league.rows for method in _compared(row) if not method.is_ours]
     chosen = earlier = 0
     for row, method in results:
         choice = choice_for(row.task, method.method, tuning_row_of(row.row), league.choices)
@@ -336,10 +377,10 @@ def _how_chosen(league: League) -> str:
         elif method.settings is not None and method.settings != published(method.method):
             earlier += 1
     if not chosen and not earlier:
-        return "all have the published values."
+        return "all methods of papers have these first values."
     text = (
         f"{chosen} of {plural(len(results), 'result')} {'is' if len(results) == 1 else 'are'} of the best of at most "
-        f"{_in_words(MOST_TRIED + 1)}, found on other rows, {len(results) - chosen - earlier} of the published values."
+        f"{_in_words(MOST_TRIED + 1)}, {len(results) - chosen - earlier} of the first values."
     )
     return f"{text} Of an earlier choice {'is' if earlier == 1 else 'are'} {earlier}." if earlier else text
 

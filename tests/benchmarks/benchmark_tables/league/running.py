@@ -1,6 +1,7 @@
 """Data and runs of a row: what is finished is kept, and a method that fails keeps no other from being compared."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,17 @@ from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import RunsMissingError, compare
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.progress import Progress
+from fedannot.custom.data.whole_files import private_folder, write_text
 from fedannot.custom.run.state import SUMMARY_FILE
+from fedannot.transforms.errors import DataError
+from fedannot.transforms.strict_files import read_json
 
 from ..rows import make_federations
 from .figures import REFERENCE
 from .request import LeagueRequest
+from .rows import LeagueRow
 
-DATA_FOLDER, RUNS_FOLDER = "data", "runs"
+DATA_FOLDER, RUNS_FOLDER, DATA_FILE = "data", "runs", "data.json"
 
 
 def data_of(folder: Path) -> str:
@@ -25,18 +30,38 @@ def data_of(folder: Path) -> str:
     return str(folder / DATA_FOLDER / "seed{seed}")
 
 
-def make_data(folder: Path, make: Callable[[Path, int], None], seeds: Sequence[int], progress: Progress) -> str:
+def make_data(folder: Path, row: LeagueRow, seeds: Sequence[int], progress: Progress) -> str:
     """Make a row's federations where they are absent; one process makes them, and others wait.
 
     Args:
         folder: of the row.
-        make: makes the federation of a seed.
+        row: the row.
         seeds: the seeds.
         progress: is told.
+
+    Raises:
+        DataError: if the folder has other data.
     """
+    private_folder(folder)
+    check_data(folder, row)
+    if not (folder / DATA_FILE).is_file():
+        write_text(folder / DATA_FILE, json.dumps({"what": row.what}, ensure_ascii=False) + "\n")
     text = f"{folder.name}: making the data of seed {{}}."
-    make_federations(folder / DATA_FOLDER, make, seeds, lambda seed: progress.state(text.format(seed)))
+    make_federations(folder / DATA_FOLDER, row.make, seeds, lambda seed: progress.state(text.format(seed)))
     return data_of(folder)
+
+
+def check_data(folder: Path, row: LeagueRow) -> None:
+    """Check that a row's folder has no other data than the row has now, as far as the folder says what it has.
+
+    Raises:
+        DataError: if it has.
+    """
+    file = folder / DATA_FILE
+    if not file.is_file():
+        return
+    if (what := read_json(file, "what a row's data are").get("what")) != row.what:
+        raise DataError(f"{file}: found data of {what!r}; expected {row.what!r}. Choose another output folder.")
 
 
 def compare_row(

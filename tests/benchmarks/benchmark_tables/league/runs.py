@@ -23,6 +23,7 @@ from fedannot.custom.methods.lookup import find_method
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.run.summary_record import LAST_ROUNDS, Summary
+from fedannot.transforms.errors import DataError
 from fedannot.transforms.strict_files import read_json
 
 from .figures import REFERENCE, AbsentMethod, CaseDifference, LeagueFigures, Machine, MethodFigures
@@ -108,13 +109,29 @@ def _beside(of_row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def global_results(comparison: Comparison, runs: Path) -> list[ResultRow]:
-    """Return the results on the test set of all runs whose methods have one model for all sites; nothing is written."""
+    """Return the results on the test set of all runs whose methods have one model for all sites; nothing is written.
+
+    Raises:
+        DataError: if a run has none, or others than the cases of the same seed's federated averaging.
+    """
     results: list[ResultRow] = []
+    cases_of: dict[int, frozenset[tuple[str, str]]] = {}
     for run in comparison.runs:
+        if _is_personal(run.task, run.method):
+            continue
         folder = run_folder(runs, run.arm, run.seed)
-        if not _is_personal(run.task, run.method) and is_written(folder / RESULTS_FILE):
-            results += renamed(read_results(folder / RESULTS_FILE), run=folder.name, arm=run.arm)
-    return [line for line in results if line.site == TEST_FOLDER]
+        if not is_written(folder / RESULTS_FILE):
+            raise DataError(f"{folder}: found no whole {RESULTS_FILE}; expected the results of the test cases.")
+        of_run = [
+            line
+            for line in renamed(read_results(folder / RESULTS_FILE), run=folder.name, arm=run.arm)
+            if line.site == TEST_FOLDER
+        ]
+        cases = frozenset((line.case, line.class_name) for line in of_run)
+        if cases != cases_of.setdefault(run.seed, cases):
+            raise DataError(f"{folder / RESULTS_FILE}: found other test cases than {comparison.reference} has.")
+        results += of_run
+    return results
 
 
 def _differences(tests: Sequence[CaseTest]) -> dict[str, CaseDifference]:
@@ -161,6 +178,7 @@ def _method_figures(comparison: Comparison, arm: str, out: Path) -> MethodFigure
         model_mb=_model_mb(run_folder(out, arm, runs[0].seed)),
         fields=tuple(dict.fromkeys(field.name for field in method.outbound_fields if field.name not in known)),
         machines=tuple(map(_machine, summaries)),
+        commits=tuple(None if summary.source is None else summary.source.commit for summary in summaries),
     )
 
 

@@ -15,7 +15,7 @@ from .settings import Choice, choice_for, published
 _LONGEST_CELL = 78
 _MOST_FIELDS = 15
 _MOST_NAMED = 3
-_COSTS = ["CPU s per round", "clock s per round", "memory MB", "MB sent", "fields"]
+_COSTS = ["CPU s per round", "clock s per round", "memory MiB", "MB sent", "fields"]
 
 
 def figures_page(league: League) -> str:
@@ -37,15 +37,18 @@ def figures_page(league: League) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_PUBLISHED = "published"
+_FIRST = "first values"
 _HEAD = (
     "The [league](league.md) is their summary. Scores are in percent, the mean of the last rounds. A dash: not "
     "known, or not defined.",
     "Columns with “cases” compare the final models in the same test cases. They hold points, the 95 % interval by "
     "resampling patients, and Wilcoxon's p with Holm's correction over the row's methods. p, seeds: paired t-test.",
-    "CPU seconds are of all cores, with loading and scoring. Seconds by the clock grow where other runs load the "
-    "machine, and compare no methods. “MB sent” is of a site in a round. “Fields” counts what "
-    "may leave besides what FedAvg sends.",
+    "CPU seconds are of all cores and sites, with loading and scoring. Machines differ, so they compare methods of one "
+    "row. Seconds by the clock grow where other runs load the machine, and compare no methods. Memory is the most of "
+    "any seed: one process has all sites and the server.",
+    "“MB sent” is the model that a site sends in a round, in 10⁶ bytes, without statistics and what it receives. "
+    "FedSelect's sites send nothing in some rounds; FedDM's receive a second model. “Fields” counts what may leave "
+    "besides what FedAvg sends.",
 )
 
 
@@ -150,13 +153,15 @@ def _given(method: MethodFigures, row: LeagueFigures, choices: Sequence[Choice])
     """A method's settings, and how they were chosen."""
     if method.settings is None:
         return "not known", "an earlier version"
-    is_published = method.settings == published(method.method)
-    shown = _PUBLISHED if is_published and method.settings else _shown(method.settings)
+    is_first = method.settings == published(method.method)
+    shown = _FIRST if is_first and method.settings else _shown(method.settings)
+    if method.is_ours:
+        return shown, "own method, trials not counted"
     choice = choice_for(row.task, method.method, tuning_row_of(row.row), choices)
     if choice is None or method.settings != choice.best:
-        if not is_published:
+        if not is_first:
             return shown, "of an earlier choice"
-        return shown, "published, nothing tried" if choice is None else "published, not those that were chosen"
+        return shown, "first values, nothing tried" if choice is None else "first values, not those that were chosen"
     return shown, f"number {choice.chosen + 1} of {len(choice.tried)}, seeds {', '.join(map(str, choice.seeds))}"
 
 
@@ -166,7 +171,7 @@ def _tried(choices: Sequence[Choice]) -> str:
         [
             choice.method,
             choice.task,
-            _shown(settings) if index else _PUBLISHED,
+            _shown(settings) if index else _FIRST,
             ", ".join(f"`{row}`" for row in choice.rows),
             _seeds(scores),
             "yes" if index == choice.chosen else "",
