@@ -1,6 +1,7 @@
 """The guard of what leaves a site: a result holds registered fields alone, of their kinds, over enough patients."""
 
 import math
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -161,6 +162,8 @@ class OutboundRegistry:
             if isinstance(value, list) and len(value) != length:
                 return RefusalReason.of(RefusalCode.FIELD_LENGTH, field=field.name, number=len(value), expected=length)
             limits = (0, num_classes) if field.names_classes else field.limits
+            if limits is None and field.kind in ("number", "numbers"):
+                limits = (-sys.float_info.max, sys.float_info.max)
             if limits is not None and not _within(value, *limits):
                 values = {"value": str(value), "low": str(limits[0]), "high": str(limits[1])}
                 return RefusalReason.of(RefusalCode.FIELD_OUT_OF_RANGE, field=field.name, **values)

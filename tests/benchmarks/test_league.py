@@ -733,7 +733,7 @@ def test_the_page_says_which_rows_differ_in_more_than_their_noise() -> None:
     assert "FedAvg ran on other processors in the clean row of `noisy`." in page(other)
     assert "other processors in" not in page({})
     assert "Runs are of more than one commit in `noisy`." in page(one, "a", "b")
-    assert "should have FedAvg between 80 and 92; `clean` has not." in page(one, clean_score=93.5)
+    assert "should have FedAvg between 80 and 92. It has not: `clean`." in page(one, clean_score=93.5)
 
 
 def test_the_settings_of_auto_are_no_published_ones() -> None:

@@ -14,6 +14,7 @@ from ...seeding import derive_seed
 from ...training.schedules import LearningRate
 from .averaging_settings import AveragingSettings
 from .control_variates import COUNTED_ROUND, IS_CONTROLLED, ServerVariate
+from .failed_sites import ASKED, failed_sites
 from .local_progress import accumulated_steps, reported_steps, scaled_mean, shares_of
 from .server import FedAvgServer
 
@@ -43,13 +44,19 @@ class AveragingServer(FedAvgServer):
         return self.settings.drift_correction != "none"
 
     def sites_to_train(self, this_round: Round, sites: Sequence[str]) -> Sequence[str]:
-        """Return the settings' fraction of the sites, at least `min_sites`, drawn by seed and round."""
+        """Return the settings' fraction of the sites, at least `min_sites`, drawn by seed and round.
+
+        Sites that failed of late are drawn after the others.
+        """
         self._num_sites = len(sites)
         if self.settings.fraction < 1:
             # Rounded, so that 0.29 of 100 sites are 29.
             number = max(math.floor(round(self.settings.fraction * len(sites), 9)), self.settings.min_sites)
             chooser = random.Random(derive_seed(self.settings.seed, this_round.number, "sites to train"))
-            sites = sorted(chooser.sample(sites, min(number, len(sites))))
+            failed = sorted(failed_sites(this_round.history, sites))
+            others = [site for site in sites if site not in failed]
+            drawn = chooser.sample(others, min(number, len(others)))
+            sites = sorted(drawn + chooser.sample(failed, min(number - len(drawn), len(failed))))
         self._asked = tuple(sites)
         return sites
 
@@ -93,7 +100,7 @@ class AveragingServer(FedAvgServer):
 
     def record(self, this_round: Round) -> Mapping[str, object]:
         """Return the sites that were asked to train, where not all were."""
-        asked = {"asked": list(self._asked)} if self.settings.fraction < 1 else {}
+        asked = {ASKED: list(self._asked)} if self.settings.fraction < 1 else {}
         return {**super().record(this_round), **asked}
 
     def state(self) -> Mapping[str, object]:

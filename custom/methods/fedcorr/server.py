@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any
 
 from ...interface.views import Round
 from ...records.round_records import RoundRecord
 from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_NOISE_SHARE, ESTIMATE_SITE_NOISE
+from ..fedavg.failed_sites import ASKED, failed_sites
 from ..fedavg.server import FedAvgServer
-from ..fednoro.noisy_sites import noisy_sites
+from ..fednoro.noisy_sites import noisy_sites, warn_of_extremes
 from .outbound import HAS_CORRECTED, NOISE_SHARE
 from .settings import NoiseCorrectionSettings
 
@@ -19,8 +19,6 @@ SHARE_OF_NOISE = "fedannot_noise_share"
 TRAINED_ROUND = "fedannot_own_model_round"
 
 _FEWEST_SITES = 2
-# A statistic that is as many times the middle one hides differences between the others.
-_FAR = 10
 
 
 class FedCorrServer(FedAvgServer):
@@ -87,15 +85,10 @@ class FedCorrServer(FedAvgServer):
         this_round.info(f"Noisy sites: {list(self.noisy)}; shares of noisy labels: {shown}.")
 
     def _warn_of_extremes(self, this_round: Round) -> None:
-        """Say whose statistic is so large that next to it no other site looks noisy."""
-        means = {site: math.fsum(row) / len(row) for site, row in sorted(self._statistics.items())}
-        middle = median(means.values()) if means else 0.0
-        if far := [site for site, mean in means.items() if mean > _FAR * middle > 0]:
-            shown = {site: float(f"{means[site]:.3g}") for site in far}
-            this_round.warning(
-                f"{shown}: more than {_FAR} times the middle statistic, {middle:.3g}. Next to it noisy sites may count "
-                "as clean. Ask these sites whether it is right."
-            )
+        """Say whose statistic hides those of others."""
+        warn_of_extremes(
+            {site: math.fsum(row) / len(row) for site, row in sorted(self._statistics.items())}, this_round.warning
+        )
 
     def own_messages(self, this_round: Round) -> Mapping[str, Mapping[str, object]]:
         """Return in the first stage which model of a site counts, and its share of noisy labels."""
@@ -106,12 +99,16 @@ class FedCorrServer(FedAvgServer):
         return {site: {**places.get(site, {}), **shares.get(site, {})} for site in sorted({*places, *shares})}
 
     def sites_to_train(self, this_round: Round, sites: Sequence[str]) -> Sequence[str]:
-        """Return in the second stage the sites with few noisy labels, else all."""
+        """Return in the second stage the sites with few noisy labels, else all.
+
+        Sites that failed of late come after the others.
+        """
         self._chosen = tuple(sites)
         if self.stage(this_round) == "fine-tuning":
             shares = {site: self.shares.get(site, 1.0 if site in self.noisy else 0.0) for site in sites}
-            order = sorted(sites, key=lambda site: (shares[site], site))
-            clean = sum(share <= self.settings.clean_share for share in shares.values())
+            failed = failed_sites(this_round.history, sites)
+            order = sorted(sites, key=lambda site: (site in failed, shares[site], site))
+            clean = sum(shares[site] <= self.settings.clean_share for site in sites if site not in failed)
             self._chosen = tuple(sorted(order[: max(clean, self.settings.min_sites, _FEWEST_SITES)]))
         return self._chosen
 
@@ -125,7 +122,7 @@ class FedCorrServer(FedAvgServer):
 
     def record(self, this_round: Round) -> Mapping[str, object]:
         """Return who was asked to train, and the shares of noisy labels so far."""
-        return {**super().record(this_round), "asked": list(self._chosen), "noise_shares": dict(self.shares)}
+        return {**super().record(this_round), ASKED: list(self._chosen), "noise_shares": dict(self.shares)}
 
     def state(self) -> dict[str, Any]:
         """Return the statistics, the noisy sites, their shares, and who has trained and corrected when."""

@@ -15,6 +15,7 @@ from ...outbound.values import OutboundValues
 from .outbound import LARGEST_FEATURE, PROTOTYPE_PATIENTS, PROTOTYPES
 
 _MOMENTUM = 0.9
+_FEWEST_SITES = 3
 
 # A prototype of every class, background first; None where no site could send its class yet.
 Prototypes = list[list[float] | None]
@@ -132,6 +133,15 @@ def averaged_prototypes(
         largest_ratio: how far a site may move a prototype, over the median of the sites; None for no bound.
     """
     return [_mean_of(label, sent, weights, before[label], largest_ratio) for label in range(len(before))]
+
+
+def without_rare_classes(sent: Mapping[str, Prototypes], num_classes: int) -> dict[str, Prototypes]:
+    """Return what sites sent without the classes of fewer than three of them, where nothing shows who lies."""
+    is_rare = [sum(row[label] is not None for row in sent.values()) < _FEWEST_SITES for label in range(num_classes)]
+    return {
+        site: [None if rare else row for rare, row in zip(is_rare, of_site, strict=True)]
+        for site, of_site in sent.items()
+    }
 
 
 def median_prototypes(sent: Mapping[str, Prototypes], num_classes: int) -> Prototypes:

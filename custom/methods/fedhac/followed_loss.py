@@ -7,11 +7,14 @@ from ...records.round_records import SiteReport
 from ..fedia.estimates import known_dice_losses
 from ..fedia.loss_trigger import LossOf, dice_loss
 
+# Squares of a larger one, which only a site that lies or is broken sends, could overflow.
+_LARGEST = 1e3
+
 
 def training_loss(report: SiteReport) -> float:
     """Return the mean of all that a site made small in a round; NaN where it sent none, or none that can be."""
     loss = report.train_loss
-    return math.nan if loss is None or loss < 0 else loss
+    return math.nan if loss is None or loss < 0 else min(loss, _LARGEST)
 
 
 def followed(kind: str) -> LossOf:

@@ -13,7 +13,7 @@ from ..fedia.completeness import Completeness, IouLine, as_lists, of_lists
 from ..fedia.estimates import log_estimates, log_missing_estimates, warmup_goes_on, weights_of_losses
 from ..fedia.loss_trigger import all_have_corrected, fit_lines, forget_lost_corrections, sites_below
 from ..fedia.records import completeness_record
-from .class_means import Prototypes, averaged_prototypes, median_prototypes, rows_of
+from .class_means import Prototypes, averaged_prototypes, median_prototypes, rows_of, without_rare_classes
 from .followed_loss import followed, known_losses
 from .groups import noisy_group
 from .outbound import COUNTS, PROTOTYPES
@@ -122,12 +122,15 @@ class FedHACServer(FedAvgServer):
     def _average(self, this_round: Round, sent: Mapping[str, Prototypes], shape: tuple[int, int]) -> None:
         """Average means; where softmax(â_k / ℓ_k) weighs models it weighs prototypes, before that softmax(1 / ℓ_k).
 
-        With a robust rule of aggregation the median of each number counts.
+        With a robust rule of aggregation the median of each number counts. With it, or a bound of updates, a class that
+        fewer than three sites send keeps its prototype.
         """
         known = self._prototypes or [None] * shape[0]
         self._prototypes = [new or old for new, old in zip(self._averaged(this_round, sent, shape), known, strict=True)]
 
     def _averaged(self, this_round: Round, sent: Mapping[str, Prototypes], shape: tuple[int, int]) -> Prototypes:
+        if self.settings.aggregation.is_robust or self.settings.influence.max_update_ratio is not None:
+            sent = without_rare_classes(sent, shape[0])
         if self.settings.aggregation.is_robust:
             return median_prototypes(sent, shape[0])
         estimates = dict.fromkeys(this_round.reports, Completeness(1.0, 0, 0))

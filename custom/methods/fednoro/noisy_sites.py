@@ -1,7 +1,8 @@
 """Which sites are noisy: a vote of mixtures over their mean losses of each class (FedNoRo, stage 1)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 
 import numpy as np
 
@@ -10,8 +11,34 @@ from ...mixtures.voted_groups import voted_higher_group
 
 # Two groups of two sites say nothing.
 MIN_SITES = 3
-# A cross entropy is at most 16.1, and noise that hides patients is not many times that.
+# No statistic of a site is as large.
 _REACH = 1e3
+# Of mean losses: a cross entropy is at most 16.1.
+LEAST_LOSS, LARGEST_LOSS = 0.0, 17.0
+# A statistic that is as many times the middle one hides differences between the others.
+_FAR = 10
+
+
+def warn_of_extremes(statistics: Mapping[str, float], warning: Callable[[str], None]) -> None:
+    """Say whose statistic is so large that next to it no other site looks noisy."""
+    middle = median(statistics.values()) if statistics else 0.0
+    if far := [site for site, value in statistics.items() if value > _FAR * middle > 0]:
+        shown = {site: float(f"{statistics[site]:.3g}") for site in far}
+        warning(
+            f"{shown}: more than {_FAR} times the middle statistic, {middle:.3g}. Next to it noisy sites may count as "
+            "clean. Ask these sites whether it is right."
+        )
+
+
+def possible_losses(losses: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
+    """Return mean losses within what a mean cross entropy can be; NaN for none.
+
+    A site that lies could send one below 0, next to which all others are noisy, and noise that hides patients may.
+    """
+    return {
+        site: [math.nan if value is None else min(max(value, LEAST_LOSS), LARGEST_LOSS) for value in row]
+        for site, row in losses.items()
+    }
 
 
 def noisy_sites(losses: Mapping[str, Sequence[float | None]]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from ..feda3i.server import mean_predicted_share
 from ..fedavg.server import FedAvgServer
 from .distance_weights import distance_weights, distances_to_clean
 from .distillation import distillation_weight
-from .noisy_sites import noisy_sites
+from .noisy_sites import noisy_sites, possible_losses, warn_of_extremes
 from .settings import FedNoRoSettings, NoisySitesSettings
 
 # Goes to noisy sites alone: w of the round.
@@ -60,7 +60,10 @@ class FedNoRoServer(FedAvgServer):
         if losses is None or this_round.is_stopped():
             return
         self._losses = {site: [None if math.isnan(value) else value for value in row] for site, row in losses.items()}
-        self.noisy, self._start = noisy_sites(losses), this_round.number
+        possible = possible_losses(losses)
+        self.noisy, self._start = noisy_sites(possible), this_round.number
+        means = {site: [value for value in row if not math.isnan(value)] for site, row in possible.items()}
+        warn_of_extremes({site: math.fsum(row) / len(row) for site, row in means.items() if row}, this_round.warning)
         if self.noisy:
             this_round.info(f"Noisy sites: {list(self.noisy)}; clean: {sorted(set(losses) - set(self.noisy))}.")
         else:

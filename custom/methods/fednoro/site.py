@@ -1,5 +1,7 @@
 """FedNoRo at a site: the mean losses of its classes, and training that trusts its labels less where it is noisy."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -33,7 +35,7 @@ class FedNoRoSite(FedAvgSite):
     ) -> Objective:
         """Return the loss of the round; without adjustment and noise that of federated averaging."""
         supervised = super().objective(network, site, dice, targets)
-        weight = min(max(float(site.message.get(DISTILLATION, 0.0)), 0.0), 1.0)
+        weight = _checked(site.message.get(DISTILLATION, 0.0))
         if not (weight or self.settings.logit_adjustment):
             return supervised
         return DistillationObjective(
@@ -49,3 +51,14 @@ class FedNoRoSite(FedAvgSite):
         labels = [case.label for case in data.cases] if targets.labels is None else list(targets.labels)
         is_segmentation = self.settings.task == "segmentation"
         return log_frequencies(labels, self.settings.network.num_classes + is_segmentation)
+
+
+def _checked(weight: Any) -> float:
+    """The weight of the received model that the server names.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.0 <= weight <= 1.0:
+        raise ValueError(f"Expected a weight of distillation from 0 to 1 from the server, but got {weight!r:.80}.")
+    return float(weight)

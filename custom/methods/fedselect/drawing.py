@@ -1,7 +1,8 @@
 """Which sites train in a round, and which of a site's cases are trained on (FedSelect)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ def number_of_sites(num_sites: int, fraction: float, smallest: int) -> int:
     return min(max(number, _FEWEST_SITES, smallest), num_sites)
 
 
-def drawn_sites(weights: Mapping[str, float], number: int, seed: int) -> list[str]:
+def drawn_sites(weights: Mapping[str, float], number: int, seed: int, last: Collection[str] = ()) -> list[str]:
     """Return sites that are drawn one after the other in proportion to their weights, without replacement, sorted.
 
     Sites of weight 0 come last, at equal chances.
@@ -33,8 +34,19 @@ def drawn_sites(weights: Mapping[str, float], number: int, seed: int) -> list[st
         weights: by site, at least 0.
         number: how many are drawn.
         seed: of the draw.
+        last: sites that are drawn after all others, in the same way.
     """
-    names, generator = sorted(weights), np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
+    first = {site: weight for site, weight in weights.items() if site not in last}
+    drawn = _drawn_in_turn(first, min(number, len(first)), generator)
+    if len(drawn) < number:
+        rest = {site: weight for site, weight in weights.items() if site in last}
+        drawn += _drawn_in_turn(rest, number - len(drawn), generator)
+    return sorted(drawn)
+
+
+def _drawn_in_turn(weights: Mapping[str, float], number: int, generator: np.random.Generator) -> list[str]:
+    names = sorted(weights)
     chances = np.array([weights[name] for name in names], dtype=np.float64)
     positive = np.flatnonzero(chances)
     drawn: list[int] = []
@@ -44,7 +56,7 @@ def drawn_sites(weights: Mapping[str, float], number: int, seed: int) -> list[st
     if len(drawn) < number:
         rest = [index for index in range(len(names)) if index not in positive]
         drawn += generator.choice(rest, number - len(drawn), replace=False).tolist()
-    return sorted(names[index] for index in drawn)
+    return [names[index] for index in drawn]
 
 
 def number_of_cases(num_cases: int, fraction: float) -> int:
@@ -61,10 +73,13 @@ def drawn_cases(
     patients: int = MINIMUM_CASES,
     samples: int = 1,
     counts: Sequence[int] | None = None,
+    is_capped: bool = False,
 ) -> list[int]:
     """Return cases drawn in proportion to their weights with replacement, sorted: ⌊fraction · N⌋, at least one.
 
-    Where they are of fewer patients or samples than an update of the site may be, further ones are drawn, too.
+    Where they are of fewer patients than an update of the site may be, further ones are drawn, too. With a cap no
+    patient has more than a third of the draws, rounded up: what it has too many of is drawn among the others. Where
+    there are fewer samples than an update may be of, cases that have not been drawn come, too.
 
     Args:
         weights: of N cases, at least 0; where all are 0 each has the same chance.
@@ -74,16 +89,39 @@ def drawn_cases(
         patients: the fewest patients.
         samples: the fewest samples; those of a case count once.
         counts: how many samples each case has; None for one.
+        is_capped: whether no patient may have most of the draws.
     """
     number = number_of_cases(len(weights), fraction)
     generator = torch.Generator().manual_seed(seed)
     drawn = _drawn(weights, number, generator)
     while len(known := {units[case] for case in drawn}) < min(patients, len(set(units))):
         drawn += _drawn_among([unit not in known for unit in units], weights, generator)
+    if is_capped:
+        drawn = _without_a_majority(drawn, weights, units, generator)
     of_case = [1] * len(units) if counts is None else counts
     while sum(of_case[case] for case in set(drawn)) < samples and len(set(drawn)) < len(units):
         drawn += _drawn_among([case not in drawn for case in range(len(units))], weights, generator)
     return sorted(drawn)
+
+
+def _without_a_majority(
+    drawn: Sequence[int], weights: torch.Tensor, units: Sequence[str], generator: torch.Generator
+) -> list[int]:
+    """The draws, of which at most a third, rounded up, are of one patient; as they are where there are no three."""
+    most = math.ceil(len(drawn) / MINIMUM_CASES)
+    if len(set(units)) < MINIMUM_CASES:
+        return list(drawn)
+    kept: list[int] = []
+    counts: Counter[str] = Counter()
+    for case in drawn:
+        if counts[units[case]] < most:
+            kept.append(case)
+            counts[units[case]] += 1
+    while len(kept) < len(drawn):
+        (case,) = _drawn_among([counts[unit] < most for unit in units], weights, generator)
+        kept.append(case)
+        counts[units[case]] += 1
+    return kept
 
 
 def _drawn_among(is_open: Sequence[bool], weights: torch.Tensor, generator: torch.Generator) -> list[int]:

@@ -9,6 +9,7 @@ from ...interface.views import Round
 from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
 from ...task_names import MEASURE_SCORER_GRADIENT
+from ..fedavg.failed_sites import ASKED, failed_sites
 from ..fedavg.server import FedAvgServer
 from .drawing import drawn_sites, number_of_sites
 from .outbound import SCORER_GRADIENT, SELECTION_WEIGHT
@@ -73,11 +74,16 @@ class FedSelectServer(FedAvgServer):
         return site in self._silent, -self._weights.get(site, 1.0), site
 
     def sites_to_train(self, this_round: Round, sites: Sequence[str]) -> Sequence[str]:
-        """Return the settings' fraction of the sites, drawn by their weights, in the warm-up at equal chances."""
+        """Return the settings' fraction of the sites, drawn by their weights, in the warm-up at equal chances.
+
+        Sites that failed of late are drawn after the others.
+        """
         number = number_of_sites(len(sites), self.settings.site_fraction, self.settings.min_sites)
         is_warmup = self.stage(this_round) == "warm-up"
         weights = {site: 1.0 if is_warmup else self._weights.get(site, 1.0) for site in sites}
-        self._chosen = tuple(drawn_sites(weights, number, derive_seed(self.settings.seed, this_round.number, "sites")))
+        failed = failed_sites(this_round.history, sites)
+        seed = derive_seed(self.settings.seed, this_round.number, "sites")
+        self._chosen = tuple(drawn_sites(weights, number, seed, last=failed))
         return self._chosen
 
     def message(self, this_round: Round) -> Mapping[str, object]:
@@ -105,7 +111,7 @@ class FedSelectServer(FedAvgServer):
 
     def record(self, this_round: Round) -> Mapping[str, object]:
         """Return who was asked to train, and which site's gradient V followed; None where it stayed as it was."""
-        return {**super().record(this_round), "asked": list(self._chosen), "scorer_site": self._asked}
+        return {**super().record(this_round), ASKED: list(self._chosen), "scorer_site": self._asked}
 
     def state(self) -> Mapping[str, object]:
         """Return V with Adam's moments, the sites' weights, when each has trained, and who gave no gradient."""

@@ -1,5 +1,6 @@
 """FedSelect at a site: cases are drawn by V of their losses, and V is tested on cases whose loss falls."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -47,10 +48,12 @@ class FedSelectSite(FedAvgSite):
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train on the drawn cases, and keep the margins of all."""
         targets = self.targets(site)
+        scorer, counted = _scorer(site.message), _counted_round(site.message)
+        is_selective = _is_selective(site.message)
         data = cases_in_use(site.load(TRAINING), targets)
         before = case_losses(network, data, self.settings)
-        scores = selection_weights(_scorer(site.message), before)
-        chances = scores if site.message[IS_SELECTIVE] else torch.ones_like(scores)
+        scores = selection_weights(scorer, before)
+        chances = scores if is_selective else torch.ones_like(scores)
         seed = derive_seed(site.seed, site.name, site.round_number, "drawn cases")
         drawn = drawn_cases(
             chances,
@@ -60,12 +63,14 @@ class FedSelectSite(FedAvgSite):
             patients=max(MINIMUM_CASES, site.floor.patients),
             samples=site.floor.samples_per_step,
             counts=self._samples_of_epoch(data),
+            # A server could choose V so that nearly all draws are of one patient; in simulations nobody hides.
+            is_capped=not site.floor.is_none,
         )
         # With corrected labels the cases in use have them.
         labels = None if targets.labels is None else [label for case in data.cases for label in case.label]
         targets = replace(targets, labels=labels, used=self._samples(data, drawn))
         trained = self.train_on(self.batches(data, network, targets), network, site, targets)
-        self._keep_margins(network, data, before, site)
+        self._keep_margins(network, data, before, site, counted)
         fields = {}
         if (patients := len(set(data.units))) >= MINIMUM_CASES:
             fields = {SELECTION_WEIGHT: float(scores.mean()), "num_scored_patients": patients}
@@ -146,13 +151,14 @@ class FedSelectSite(FedAvgSite):
         batches = training_batches(data, training.model_copy(update=without | changes), device, used=samples)
         return batches.epoch(torch.Generator().manual_seed(derive_seed(self.settings.seed, "scorer")))
 
-    def _keep_margins(self, network: nn.Module, data: SiteData, before: torch.Tensor, site: SiteView) -> None:
+    def _keep_margins(
+        self, network: nn.Module, data: SiteData, before: torch.Tensor, site: SiteView, counted: int | None
+    ) -> None:
         kept = self._kept(data, site)
         losses = case_losses(network, data, self.settings)
         name = "smoothed" if self.settings.smoothing_memory == "smoothed" else "margins"
         previous, memory = (before, None) if kept is None else (kept["losses"], kept[name])
         made = smoothed_margins(previous, losses, memory, self.settings.smoothing)
-        counted = site.message.get(TRAINED_ROUND)
         save_tensors_of_round(
             site.run_folder / _FOLDER,
             site.round_number,
@@ -167,10 +173,10 @@ class FedSelectSite(FedAvgSite):
 
     def _kept(self, data: SiteData, site: SiteView) -> dict[str, Any] | None:
         """Losses and margins after the training that counted last; None before the first, or where they are lost."""
-        counted = site.message.get(TRAINED_ROUND)
+        counted = _counted_round(site.message)
         if counted is None:
             return None
-        result = site.kept_tensors(_FOLDER, int(counted))
+        result = site.kept_tensors(_FOLDER, counted)
         if result is None or result[0] != counted or result[1]["cases"] != [case.name for case in data.cases]:
             site.warning(
                 f"This site's margins after round {counted} are not in {_FOLDER}, or of other cases; it begins without."
@@ -180,7 +186,46 @@ class FedSelectSite(FedAvgSite):
 
 
 def _scorer(message: Mapping[str, Any]) -> torch.Tensor:
-    return torch.tensor(message[SCORER], dtype=torch.float64)
+    """V's parameters, as the server sends them.
+
+    Raises:
+        ValueError: if they are no 301 finite numbers.
+    """
+    values = message.get(SCORER)
+    are_finite = (
+        isinstance(values, list | tuple)
+        and len(values) == NUM_PARAMETERS
+        and all(type(value) in (int, float) and math.isfinite(value) for value in values)
+    )
+    if not are_finite:
+        raise ValueError(
+            f"Expected {NUM_PARAMETERS} finite numbers of a scorer from the server, but got {values!r:.80}."
+        )
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def _counted_round(message: Mapping[str, Any]) -> int | None:
+    """The round after which the site's margins count; None before the first.
+
+    Raises:
+        ValueError: if the server names no round.
+    """
+    value = message.get(TRAINED_ROUND)
+    if value is not None and (type(value) is not int or value < 1):
+        raise ValueError(f"Expected the number of a round from the server, but got {value!r:.80}.")
+    return value
+
+
+def _is_selective(message: Mapping[str, Any]) -> bool:
+    """Whether cases are drawn by V.
+
+    Raises:
+        ValueError: if the server does not say it.
+    """
+    value = message.get(IS_SELECTIVE)
+    if not isinstance(value, bool):
+        raise ValueError(f"Expected from the server whether cases are drawn by their weights, but got {value!r:.80}.")
+    return value
 
 
 def _of(batch: Batch) -> Samples:

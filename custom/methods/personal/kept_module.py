@@ -9,7 +9,9 @@ from ...interface.views import SiteView
 from ...networks.devices import params_in_main_memory
 
 
-def restore_module(module: nn.Module, site: SiteView, folder: str, *, first_round: int = 1) -> None:
+def restore_module(
+    module: nn.Module, site: SiteView, folder: str, *, first_round: int = 1, last_round: int | None = None
+) -> bool:
     """Give a module what the site has kept of the latest earlier round; what cannot be used changes nothing of it.
 
     Args:
@@ -17,18 +19,25 @@ def restore_module(module: nn.Module, site: SiteView, folder: str, *, first_roun
         site: the site in a round; its log says from the round after the first on if nothing is kept.
         folder: the folder in the run's folder.
         first_round: the first round that keeps something.
+        last_round: the latest that counts; None for the one before this.
+
+    Returns:
+        Whether it has what was kept.
     """
     start = copy.deepcopy(module.state_dict())
     try:
-        kept = site.kept_tensors(folder, site.round_number - 1)
+        kept = site.kept_tensors(folder, site.round_number - 1 if last_round is None else last_round)
         if kept is not None:
             module.load_state_dict(kept[1])
-        problem = f"nothing is kept in {folder}" if kept is None and site.round_number > first_round else None
+        is_restored = kept is not None
+        problem = None if is_restored or site.round_number <= first_round else f"nothing is kept in {folder}"
     except (*UNREADABLE, KeyError, TypeError, AttributeError) as error:
         module.load_state_dict(start)
+        is_restored = False
         problem = f"what is kept in {folder} cannot be used ({type(error).__name__}: {error})"
     if problem is not None:
         site.warning(f"Round {site.round_number}: {problem}; the site begins with it anew.")
+    return is_restored
 
 
 def keep_module(module: nn.Module, site: SiteView, folder: str, keep: tuple[int, ...]) -> bool:

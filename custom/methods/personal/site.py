@@ -3,13 +3,15 @@
 The personal part is a module of its own, so that there is nothing to filter out of the shared one.
 """
 
+import sys
+
 import torch
 from torch import nn
 
 from ...data.datalist import TRAINING
 from ...data.json_record import write_record
 from ...data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
-from ...data.tensor_files import save_tensors_of_round, write_tensors
+from ...data.tensor_files import write_tensors
 from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
 from ...evaluation.local_scores import local_scores
@@ -19,6 +21,7 @@ from ...seeding import derive_seed
 from ...training.batch import Batches
 from ...training.loop import TrainingOutcome
 from ..fedavg.site import FedAvgSite
+from .kept_module import keep_module, restore_module
 from .own_threshold import AtThreshold, own_threshold
 from .settings import PersonalSettings
 
@@ -51,20 +54,16 @@ class PersonalSite(FedAvgSite):
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train the shared and the personal part, and keep the latter."""
-        personal = self._personal_part(network, site, site.round_number - 1)
+        personal, _ = self._personal_part(network, site, site.round_number - 1)
         batches = self.batches(site.load(TRAINING), network, self.targets(site))
         outcome = self.train_both(network, personal, batches, site)
-        save_tensors_of_round(
-            site.run_folder / PERSONAL_FOLDER,
-            site.round_number,
-            params_in_main_memory(personal),
-            keep=self.settings.keep_rounds,
-        )
+        keep_module(personal, site, PERSONAL_FOLDER, self.settings.keep_rounds)
         return Trained(outcome)
 
     def model_in_use(self, network: nn.Module, site: SiteView) -> nn.Module:
         """Return the site's own model."""
-        return self.local_model(network, self._personal_part(network, site, site.round_number))
+        personal, _ = self._personal_part(network, site, site.round_number)
+        return self.local_model(network, personal)
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``keep_model``."""
@@ -76,27 +75,22 @@ class PersonalSite(FedAvgSite):
         """Keep the last model."""
         self._keep(network, site)
 
-    def _personal_part(self, network: nn.Module, site: SiteView, last_round: int) -> nn.Module:
-        """The personal part as it was after a round, or after the last one before it that the site was there for."""
-        return self._with_kept(network, site, site.kept_tensors(PERSONAL_FOLDER, last_round))
+    def _personal_part(self, network: nn.Module, site: SiteView, last_round: int) -> tuple[nn.Module, bool]:
+        """The personal part as it was after a round, or the last one before it that was kept, and whether one was.
 
-    def _with_kept(
-        self, network: nn.Module, site: SiteView, kept: tuple[int, dict[str, torch.Tensor]] | None
-    ) -> nn.Module:
-        """The personal part with kept values; as a site begins, where it has none."""
+        As a site begins, where none was, or what was kept cannot be read.
+        """
         personal = self.start(network, derive_seed(self.settings.seed, site.name, "personal layers"))
-        if kept is not None:
-            personal.load_state_dict(kept[1])
-        return ready_to_compute(personal)
+        has_kept = restore_module(personal, site, PERSONAL_FOLDER, first_round=sys.maxsize, last_round=last_round)
+        return ready_to_compute(personal), has_kept
 
     def _keep(self, network: nn.Module, site: SiteView) -> None:
         """Store a shared model with the site's own layers and threshold, and what the predictions score."""
         folder = site.run_folder / PERSONAL_FOLDER
         private_folder(folder)
-        kept = site.kept_tensors(PERSONAL_FOLDER, site.round_number)
-        if kept is None:
-            site.warning("This site has not trained, so that its own layers are as a site begins.")
-        personal = self._with_kept(network, site, kept)
+        personal, has_kept = self._personal_part(network, site, site.round_number)
+        if not has_kept:
+            site.warning("This site has no layers of its own of a training: they are as a site begins.")
         shared_params, own_params = params_in_main_memory(network), params_in_main_memory(personal)
         content: dict[str, dict[str, torch.Tensor] | float] = {
             "shared": shared_params,

@@ -373,6 +373,13 @@ def test_undefined_entries_may_leave_under_the_minimum():
     REGISTRY.check(VALIDATE_CLASSES, CLASSES_RESULT | none_of_second)
 
 
+@pytest.mark.parametrize(("field", "value"), [("train_loss", math.inf), ("inner_difficulty", [0.5, -math.inf])])
+def test_the_server_cannot_use_what_is_infinite(field, value):
+    task = TRAIN if field == "train_loss" else ESTIMATE_QUALITY
+    text = in_words(REGISTRY.refusal(task, COMPLETE[task] | {field: value}, 2))
+    assert text.startswith(f"its {field!r} is {value}, expected -1.79")
+
+
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
 @pytest.mark.parametrize(
     ("task", "field"), [(TRAIN, "train_loss"), (TRAIN, "selector_variances"), (ESTIMATE_QUALITY, "inner_difficulty")]

@@ -321,7 +321,10 @@ def _clean_outside(rows: Sequence[LeagueFigures]) -> str:
     ]
     if not named:
         return ""
-    return f" A phantom should have FedAvg between {LOWEST_CLEAN:g} and {HIGHEST_CLEAN:g}; {_list(named)} has not."
+    return (
+        f" Without noise a phantom should have FedAvg between {LOWEST_CLEAN:g} and {HIGHEST_CLEAN:g}. It has not: "
+        f"{_list(named)}."
+    )
 
 
 def _reference_alone(rows: Sequence[LeagueFigures]) -> str:

@@ -188,6 +188,16 @@ def test_with_a_robust_rule_one_site_moves_no_prototype(rule: str) -> None:
     assert received(server) == [[0.5] * 4, [0.7] * 4]
 
 
+@pytest.mark.parametrize("changes", [{"aggregation": {"rule": "median"}}, {"influence": {"max_update_ratio": 1.0}}, {}])
+def test_a_class_of_two_sites_moves_no_prototype_where_a_lie_is_to_be_bounded(changes: dict[str, Any]) -> None:
+    withheld = [1.0] * 4 + [math.nan] * 4
+    sent = {"a": withheld, "b": withheld, "c": [1.0] * 4 + [2.0] * 4, "d": [1.0] * 4 + [1000.0] * 4}
+    server = FedHACServer(settings(**changes, min_sites=3))
+    played(server, **{site: {"prototypes": values} for site, values in sent.items()})
+    assert received(server)[0] == pytest.approx([1.0] * 4)
+    assert (received(server)[1] is None) is bool(changes)
+
+
 def test_prototypes_survive_a_restart_and_end_with_the_schedule() -> None:
     server, again = FedHACServer(settings()), FedHACServer(settings())
     assert "prototypes" not in server.state()

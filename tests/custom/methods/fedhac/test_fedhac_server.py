@@ -156,6 +156,30 @@ def test_weights_follow_from_the_training_loss_where_it_is_followed() -> None:
         assert (lost[1], sum(lost)) == (0.25, pytest.approx(1))
 
 
+@pytest.mark.parametrize("loss", [1e160, 1e308])
+def test_a_huge_training_loss_does_not_end_the_run(loss: float) -> None:
+    """Its line rises so steeply that it triggers at once."""
+    made = FedHACServer(
+        FedHACSettings.model_validate(
+            {"warmup_rounds": 2, "rounds": 100, "followed_loss": "training", "training": {"loss": "dice"}}
+        )
+    )
+    sites = ("a", "b", "c", "d")
+    losses = [dict.fromkeys(sites, 0.5) | {"d": of_liar} for of_liar in (loss, 0.0, 0.4)]
+    history = [
+        {"round": number, "sites": {site: {"train_loss": of[site], "dice_loss": 0.5} for site in sites}}
+        for number, of in enumerate(losses, start=1)
+    ]
+    samples = dict.fromkeys(sites, 9)
+    counts = {f"num_{name}_lesions": 9 for name in ("annotated", "predicted", "matched")}
+    made.before_round(
+        round_of(3, history=history[:2], ask=lambda *_: dict.fromkeys(sites, counts), num_samples=samples)
+    )
+    made.before_round(round_of(4, history=history, ask=lambda *_: {}, num_samples=samples))
+    assert made.trigger_round == 3
+    assert set(made.noisy) < set(sites)
+
+
 def test_only_a_loss_with_an_iou_is_followed() -> None:
     with pytest.raises(ValueError, match=r"'followed_loss' is 'training', but 'training\.loss' is 'ce'"):
         FedHACSettings.model_validate({"followed_loss": "training", "training": {"loss": "ce"}})

@@ -76,6 +76,12 @@ def test_a_noisy_site_trains_otherwise_and_twice_the_same(task: str, make: Any, 
     assert not torch.equal(noisy[0][0], clean[0])
 
 
+@pytest.mark.parametrize("weight", [math.nan, -0.1, 1.1, True, "0.5", None])
+def test_a_weight_that_is_none_is_refused(weight: object, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Expected a weight of distillation from 0 to 1 from the server"):
+        trained(site_part(), tmp_path, Brightness(), CELLS, **{DISTILLATION: weight})
+
+
 def test_frequencies_are_of_what_is_not_ignored_and_finite_without_a_class() -> None:
     labels = [torch.tensor([[0, 0, 0, 1]]), torch.tensor([[255, 255, 0, 1]])]
     expected = [math.log(4 / 6), math.log(2 / 6), math.log(1e-7)]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedannot.custom.methods.fednoro.distance_weights import distance_weights, distances_to_clean, model_distance
-from fedannot.custom.methods.fednoro.noisy_sites import noisy_sites
+from fedannot.custom.methods.fednoro.noisy_sites import noisy_sites, possible_losses
 
 NAN = math.nan
 
@@ -45,6 +45,15 @@ def test_a_site_without_any_loss_is_not_noisy() -> None:
 
 def test_a_lie_does_not_overflow() -> None:
     assert noisy_sites({"a": [0.1, 0.1], "b": [0.2, 0.1], "c": [1e300, 0.1], "d": [math.inf, 0.1]}) == ("c", "d")
+
+
+@pytest.mark.parametrize("lie", [-5.0, -1000.0, -math.inf, 0.0])
+def test_a_loss_below_zero_makes_nobody_else_noisy(lie: float) -> None:
+    """Two of the others are noisy, and stay so."""
+    honest = {f"site-{number}": [0.3 + 0.01 * number, 0.4] for number in range(5)}
+    honest |= {"y": [1.6, 1.9], "z": [1.6, 1.9]}
+    assert noisy_sites(possible_losses(honest | {"liar": [lie, lie]})) == ("y", "z")
+    assert possible_losses({"a": [lie, None, math.inf]}) == {"a": [0.0, pytest.approx(math.nan, nan_ok=True), 17.0]}
 
 
 def test_sites_that_disagree_on_the_classes_are_named() -> None:

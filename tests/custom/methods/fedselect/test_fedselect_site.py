@@ -1,6 +1,7 @@
 """FedSelect at a site: the losses of its cases, what it trains on, what it keeps and what leaves it."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,43 @@ def test_a_site_with_a_minimum_of_its_own_is_refused_in_no_round(
         trained = method.train(make(), site.view(method, number, message(FALLING), floor=floor))
         assert trained.trained_on is not None
         floor.check_update(trained.outcome, method.settings.training, trained.trained_on)
+
+
+def test_a_server_gets_no_update_of_one_patient_alone(tmp_path: Path) -> None:
+    """Its V is 1 at the loss of one case and 0 elsewhere, by three units; a site of a federation has a floor."""
+    method, site = site_part("classification"), HandmadeSite(tmp_path, CELLS)
+    losses = case_losses(Brightness(), CELLS, method.settings).double()
+    target = int(losses.argmax())
+    first, bias, second = [0.0] * 100, [0.0] * 100, [0.0] * 100
+    first[0], bias[0], second[0] = 1e4, -1e4 * (float(losses[target]) - 1e-3), 10.0
+    scorer = [*first, *bias, *second, -40.0]
+    for floor, is_one in ((UpdateFloor(3, 1), False), (UpdateFloor(), True)):
+        trained = method.train(Brightness(), site.view(method, 2, message(scorer), floor=floor))
+        assert trained.trained_on is not None
+        share = Counter(trained.trained_on).most_common(1)[0][1] / len(trained.trained_on)
+        assert (share > 0.5) is is_one
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({SCORER: None}, "Expected 301 finite numbers of a scorer"),
+        ({SCORER: [0.0] * 5}, "Expected 301 finite numbers"),
+        ({SCORER: [0.0] * 300 + [math.nan]}, "Expected 301 finite numbers"),
+        ({SCORER: "0" * 301}, "Expected 301 finite numbers"),
+        ({IS_SELECTIVE: None}, "whether cases are drawn by their weights, but got None"),
+        ({IS_SELECTIVE: 1}, "whether cases are drawn by their weights, but got 1"),
+        ({TRAINED_ROUND: [1]}, r"the number of a round from the server, but got \[1\]"),
+        ({TRAINED_ROUND: 0}, "the number of a round from the server, but got 0"),
+    ],
+)
+def test_what_a_server_may_not_say_is_refused_before_anything_is_computed(
+    wrong: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    method, site = site_part("classification"), HandmadeSite(tmp_path, CELLS)
+    with pytest.raises(ValueError, match=text):
+        method.train(Brightness(), site.view(method, 2, message(FLAT) | wrong))
+    assert not (site.run_folder / "margins").exists()
 
 
 def test_cases_of_low_weight_are_not_drawn(tmp_path: Path) -> None:

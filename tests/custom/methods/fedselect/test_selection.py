@@ -1,6 +1,7 @@
 """FedSelect's formulas: V, margins, draws, and the step of V."""
 
 import itertools
+import math
 from collections import Counter
 
 import numpy as np
@@ -211,8 +212,24 @@ def test_an_update_is_of_three_patients_where_there_are_three() -> None:
         assert drawn_cases(torch.ones(2), ["a", "b"], 0.5, seed) == [0, 1]
 
 
+def test_no_patient_has_more_than_a_third_of_the_draws() -> None:
+    """A server may choose weights of which one case alone is not near 0."""
+    weights = torch.full((30,), 1e-6)
+    weights[7] = 1.0
+    units = [f"p{case // 2}" for case in range(30)]
+    for seed in range(20):
+        uncapped = Counter(units[case] for case in drawn_cases(weights, units, 0.6, seed))
+        assert uncapped["p3"] >= 18
+        drawn = drawn_cases(weights, units, 0.6, seed, is_capped=True)
+        counts = Counter(units[case] for case in drawn)
+        assert len(drawn) >= 18
+        assert max(counts.values()) == math.ceil(len(drawn) / 3)
+    # Where there are two patients alone, nothing can be done.
+    assert len(drawn_cases(torch.tensor([1.0, 0.0]), ["a", "b"], 1.0, 0, is_capped=True)) >= 2
+
+
 def test_an_update_is_of_as_many_patients_and_samples_as_the_site_wants() -> None:
-    """More are drawn, by their weights; the first draws are the same."""
+    """More are drawn, by their weights."""
     weights, units = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.5, 0.2]), list("aabcde")
     for seed in range(50):
         without = drawn_cases(weights, units, 0.5, seed)
@@ -220,8 +237,8 @@ def test_an_update_is_of_as_many_patients_and_samples_as_the_site_wants() -> Non
         assert len({units[case] for case in of_patients}) >= 4
         of_samples = drawn_cases(weights, units, 0.5, seed, samples=5)
         assert len(set(of_samples)) >= 5
-        for more in (of_patients, of_samples):
-            assert not Counter(without) - Counter(more)
+        # What is drawn for its number of samples comes in addition.
+        assert not Counter(without) - Counter(of_samples)
         # A case of ten slices is enough, and all cases are where there are no more samples.
         slices = drawn_cases(weights, units, 0.5, seed, samples=10, counts=[10] * 6)
         assert slices == without

@@ -1,6 +1,7 @@
 """What methods with personal parts share at a site: what is kept, what is shared, and what is scored."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -123,6 +124,35 @@ def test_a_round_that_is_done_once_more_begins_where_it_began(tmp_path: Path) ->
     assert count(method, site, 2) % 100 == 2.0
 
 
+class Diverging(Counting):
+    """Its second round ends with what is not finite, as after a huge received model."""
+
+    def train_both(self, shared, personal, batches, site):  # type: ignore[no-untyped-def]
+        outcome = super().train_both(shared, personal, batches, site)
+        if site.round_number == 2:
+            with torch.no_grad():
+                personal.weight *= math.inf
+        return outcome
+
+
+def test_a_round_that_is_not_finite_does_not_stay(tmp_path: Path) -> None:
+    site, method = HandmadeSite(tmp_path, DATA), Diverging(site_part("ditto").settings)
+    for number in (1, 2, 3, 4):
+        method.train(received(method), site.view(method, number))
+    assert count(method, site, 4) % 100 == 3.0
+    assert any("not finite, and is not kept; the next round goes on from an earlier one" in text for text in site.said)
+
+
+def test_a_file_that_cannot_be_read_is_said_and_the_site_begins_anew(tmp_path: Path) -> None:
+    site, method = HandmadeSite(tmp_path, DATA), counting()
+    method.train(received(method), site.view(method, 1))
+    (file,) = (site.run_folder / PERSONAL_FOLDER).iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    method.train(received(method), site.view(method, 2))
+    assert count(method, site, 2) % 100 == 1.0
+    assert any("cannot be used" in text and "begins with it anew" in text for text in site.said)
+
+
 def test_every_site_begins_with_a_personal_part_of_its_own(tmp_path: Path) -> None:
     method = site_part("decoupled")
     result = []
@@ -180,7 +210,7 @@ def test_the_last_model_is_kept_with_the_scores_of_what_is_a_model(
     scores = json.loads((folder / LOCAL_SCORES_FILE).read_text(encoding="utf-8"))
     assert set(scores["models"]) == models
     assert any(f"Dice on this site's {scores['num_cases']} validation cases" in text for text in site.said)
-    assert not any("has not trained" in text for text in site.said)
+    assert not any("has no layers of its own" in text for text in site.said)
 
 
 def test_a_site_that_asks_for_it_keeps_its_model_with_a_threshold_of_its_own(tmp_path: Path, data_folder: Path) -> None:
@@ -215,7 +245,7 @@ def test_a_site_that_has_not_trained_keeps_the_shared_layers_and_says_so(
     method.answer(KEEP_MODEL, received(method), site.view(method, 1))
     kept = torch.load(site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE, weights_only=True)
     assert set(kept) == {"shared", "personal", "round"}
-    assert any(text.startswith("This site has not trained") for text in site.said)
+    assert any(text.startswith("This site has no layers of its own") for text in site.said)
 
 
 def test_a_site_without_validation_cases_says_that_nothing_is_scored(tmp_path: Path, data_folder: Path) -> None:
