@@ -10,7 +10,7 @@ from ...networks.devices import params_in_main_memory
 
 
 def restore_module(
-    module: nn.Module, site: SiteView, folder: str, *, first_round: int = 1, last_round: int | None = None
+    module: nn.Module, site: SiteView, folder: str, *, first_round: int | None = 1, last_round: int | None = None
 ) -> bool:
     """Give a module what the site has kept of the latest earlier round; what cannot be used changes nothing of it.
 
@@ -18,7 +18,7 @@ def restore_module(
         module: as it is at the start.
         site: the site in a round; its log says from the round after the first on if nothing is kept.
         folder: the folder in the run's folder.
-        first_round: the first round that keeps something.
+        first_round: the first round that keeps something; None where nothing is said if nothing is kept.
         last_round: the latest that counts; None for the one before this.
 
     Returns:
@@ -30,7 +30,8 @@ def restore_module(
         if kept is not None:
             module.load_state_dict(kept[1])
         is_restored = kept is not None
-        problem = None if is_restored or site.round_number <= first_round else f"nothing is kept in {folder}"
+        is_absent = not is_restored and first_round is not None and site.round_number > first_round
+        problem = f"nothing is kept in {folder}" if is_absent else None
     except (*UNREADABLE, KeyError, TypeError, AttributeError) as error:
         module.load_state_dict(start)
         is_restored = False

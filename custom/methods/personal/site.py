@@ -3,8 +3,6 @@
 The personal part is a module of its own, so that there is nothing to filter out of the shared one.
 """
 
-import sys
-
 import torch
 from torch import nn
 
@@ -81,7 +79,7 @@ class PersonalSite(FedAvgSite):
         As a site begins, where none was, or what was kept cannot be read.
         """
         personal = self.start(network, derive_seed(self.settings.seed, site.name, "personal layers"))
-        has_kept = restore_module(personal, site, PERSONAL_FOLDER, first_round=sys.maxsize, last_round=last_round)
+        has_kept = restore_module(personal, site, PERSONAL_FOLDER, first_round=None, last_round=last_round)
         return ready_to_compute(personal), has_kept
 
     def _keep(self, network: nn.Module, site: SiteView) -> None:
