@@ -11,6 +11,7 @@ from ...custom.data.phantoms.choice import embedded_description
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
+from ..reports.preparations import check_preparation
 
 
 def find_description(
@@ -30,7 +31,8 @@ def find_description(
         settings: the run's settings.
 
     Raises:
-        DataError: if nothing is found, or the sites' data are prepared in different ways, or do not fit the network.
+        DataError: if nothing is found, or the sites' data are prepared in different ways, or in others than in the run,
+            or do not fit the network.
     """
     for folder in [data] if data is not None else _candidates(run, summary, settings):
         described = _described_folders(folder, site)
@@ -38,8 +40,10 @@ def find_description(
             continue
         for part in described:
             check_compatibility(part, settings, site=part.name)
+        common = _common(described)
+        check_preparation(described[0], common, None if summary is None else summary.preparations, site)
         name = read_federation(folder).name if (folder / FEDERATION_FILE).is_file() else None
-        return _common(described), name
+        return common, name
     if data is None and summary is not None and (reported := _reported(run, summary, settings)) is not None:
         check_network(reported, settings, place=f"{run}: what the sites report")
         return reported, None

@@ -113,8 +113,9 @@ def _own_module(name: str) -> str:
 
 
 def _channels(description: AnyDescription) -> Config:
-    """The channels that an image must have, where it has several."""
-    if description.in_channels == 1:
+    """The channels that an image must have, where it has several, or one of a picture has a name."""
+    is_named = isinstance(description, OF_PICTURES) and isinstance(description.picture_channels, ImageChannels)
+    if description.in_channels == 1 and not is_named:
         return {}
     names, fills = description.channel_names, description.missing_channels == "zeros"
     return {

@@ -167,7 +167,9 @@ def _numbered(run: FinishedRun, data: SiteData, section: str) -> Iterator[tuple[
     """Each case's place in the datalist and its patient's number, both from 1."""
     listed = read_datalist(run.federation / data.site / data.description.datalist).section(section)
     places = {_key(case): number for number, case in enumerate(listed, 1)}
-    patients: dict[str, int] = {}
+    # Of all listed cases: a run that leaves some out has the same numbers for the others.
+    units = list(dict.fromkeys(case.unit for case in listed))
+    patients = {unit: number for number, unit in enumerate(units, 1)}
     for number, case in enumerate(data.cases, 1):
         place = number if case.files is None else places.get(_key(case.files), number)
         yield place, patients.setdefault(case.unit, len(patients) + 1)

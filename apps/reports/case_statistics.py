@@ -26,6 +26,8 @@ METRICS: tuple[Metric, ...] = ("dice", "hd95", "nsd", "lesion_f1", "accuracy")
 LEVEL = 0.95
 NUM_DRAWS = 10_000
 _DRAWS_AT_ONCE = 1000
+# Of a single one nothing says how patients differ.
+_FEWEST_PATIENTS = 2
 _NO_SPREAD = 1e-12
 
 # Of a case in a run: seed, site, patient, case.
@@ -43,9 +45,9 @@ class CaseTest(Record):
         num_cases: pairs of cases, over all seeds.
         num_patients: how many patients they are of.
         mean: difference, arm less reference: the mean over seeds of the means over cases.
-        low: lower end of its 95 % interval, by resampling patients within the seeds.
-        high: the upper end.
-        p_wilcoxon: of the signed-rank test on patients, two-sided; None where no patient differs.
+        low: lower end of its 95 % interval, by resampling patients within the seeds; None of a single patient.
+        high: the upper end, as above.
+        p_wilcoxon: of the signed-rank test on patients, two-sided; None where no patient differs, or of a single one.
         p_wilcoxon_holm: corrected for the number of arms.
         seeds_low: lower end of the 95 % interval over seeds, by Student's t; None for one seed.
         seeds_high: the upper end.
@@ -60,8 +62,8 @@ class CaseTest(Record):
     num_cases: int
     num_patients: int
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p_wilcoxon: float | None
     p_wilcoxon_holm: float | None
     seeds_low: float | None
@@ -188,10 +190,13 @@ class PatientTable:
         means = np.divide(self.sums, self.counts, out=np.zeros_like(self.sums), where=known)
         return np.asarray(means.sum(axis=0) / known.sum(axis=0))
 
-    def interval(self, *, seed: int = 0, level: float = LEVEL, num_draws: int = NUM_DRAWS) -> tuple[float, float]:
+    def interval(
+        self, *, seed: int = 0, level: float = LEVEL, num_draws: int = NUM_DRAWS
+    ) -> tuple[float, float] | tuple[None, None]:
         """Return the percentile interval of the mean over seeds of means over cases, when patients are resampled.
 
-        A draw has as many patients as there are, with repetitions, the same in all seeds.
+        A draw has as many patients as there are, with repetitions, the same in all seeds. Of a single patient there is
+        no interval.
 
         Args:
             seed: decides the draws.
@@ -199,6 +204,8 @@ class PatientTable:
             num_draws: how many.
         """
         generator, count = np.random.default_rng(seed), self.sums.shape[1]
+        if count < _FEWEST_PATIENTS:
+            return None, None
         means: list[Floats] = []
         for start in range(0, num_draws, _DRAWS_AT_ONCE):
             size = min(_DRAWS_AT_ONCE, num_draws - start)
@@ -241,7 +248,12 @@ def _test(
 
 
 def _wilcoxon(differences: Floats) -> float | None:
-    """The p-value of the signed-rank test, two-sided; patients without a difference do not count."""
+    """The p-value of the signed-rank test, two-sided; patients without a difference do not count.
+
+    None of a single patient, whose p would be 1 whatever the difference.
+    """
+    if len(differences) < _FEWEST_PATIENTS:
+        return None
     differing = differences[np.abs(differences) > _NO_SPREAD]
     return float(stats.wilcoxon(differing).pvalue) if len(differing) else None
 

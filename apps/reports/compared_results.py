@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from ...custom.data.description import DESCRIPTION_FILE
+from ...custom.data.description import DESCRIPTION_FILE, read_site_description
 from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import FinalModel
@@ -17,6 +17,7 @@ from .case_statistics import Metric, case_tests
 from .compared_runs import Comparison
 from .comparison_page import run_folder
 from .output import DATA_FOLDER, MODEL_FILE, read_summary, scored_model
+from .preparations import check_preparation
 from .result_rows import ResultRow, RunName, renamed
 from .results_file import (
     RESULTS_FILE,
@@ -88,7 +89,8 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
 
     Raises:
         OutputError: if there is no run.
-        DataError: if there are neither results nor data that can be used.
+        DataError: if there are neither results nor data that can be used, or they are prepared in other ways than in
+            the run.
     """
     if not is_written(folder / RESULTS_FILE):
         summary = read_summary(folder)
@@ -103,6 +105,9 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
         if is_site:
             # At a site, which has its own data alone.
             known, sites = known.resolve().parent, [known.resolve().name]
+        for site in sites:
+            if (known / site / DESCRIPTION_FILE).is_file():
+                check_preparation(known / site, read_site_description(known / site), summary.preparations, site)
         model, which = scored_model(folder, folder / MODEL_FILE, summary)
         run = FinishedRun(name, folder, model, which, settings, known, sites, has_test_set=not is_site)
         write_case_results(run, folder, folder)

@@ -72,7 +72,8 @@ def _draw_differences(axes: Any, tests: Sequence[CaseTest], metric: Metric) -> N
     axes.axvline(0, color="#777777", linewidth=0.6)
     for place, test in enumerate(tests):
         colour, _, marker = curve_style(place + 1)
-        axes.plot([factor * test.low, factor * test.high], [place, place], color=colour, linewidth=1.5)
+        if test.low is not None and test.high is not None:
+            axes.plot([factor * test.low, factor * test.high], [place, place], color=colour, linewidth=1.5)
         axes.plot([factor * test.mean], [place], color=colour, marker=marker, markersize=4)
     axes.set_yticks(range(len(tests)), [drawable(test.arm) for test in tests])
     axes.set_ylim(len(tests) - 0.5, -0.5)

@@ -30,8 +30,8 @@ class TableCell:
         metric: what was measured.
         unit: of a distance; of the surface Dice its tolerance; empty for other fractions.
         mean: over seeds of the means over cases; fractions between 0 and 1.
-        low: lower end of its 95 % interval, by drawing patients anew within the seeds.
-        high: the upper end.
+        low: lower end of its 95 % interval, by drawing patients anew within the seeds; None of a single patient.
+        high: the upper end, as above.
         seeds_sd: standard deviation of the seeds' means; NaN for one seed.
         num_seeds: seeds.
         num_cases: cases with a value, over all seeds.
@@ -44,8 +44,8 @@ class TableCell:
     metric: Metric
     unit: str
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     seeds_sd: float
     num_seeds: int
     num_cases: int
@@ -178,9 +178,12 @@ def _unit(metric: Metric, rows: Sequence[ResultRow]) -> str:
 
 
 def mean_in_words(cell: TableCell) -> str:
-    """Return a mean with its interval as it is shown: ``78.1 (75.0 to 80.9)``."""
+    """Return a mean with its interval as it is shown: ``78.1 (75.0 to 80.9)``; without one of a single patient."""
     factor = metric_factor(cell.metric)
-    return f"{factor * cell.mean:z.1f} ({factor * cell.low:z.1f} to {factor * cell.high:z.1f})"
+    mean = f"{factor * cell.mean:z.1f}"
+    if cell.low is None or cell.high is None:
+        return mean
+    return f"{mean} ({factor * cell.low:z.1f} to {factor * cell.high:z.1f})"
 
 
 def difference_in_words(test: CaseTest) -> str:

@@ -13,6 +13,7 @@ from ..wording.shell_words import shell_word
 from .arm_differences import compared_settings
 from .arm_run import federation_of
 from .arms import Arm, PlannedArm, plan
+from .compared_labels import check_same_labels
 from .data_compatibility import read_descriptions, settings_for_data
 from .job import Job, JobError
 from .like_changes import like_changes
@@ -64,6 +65,7 @@ def check_arms(
     compared = compared_settings(planned, of_arms, seeds, like, network, allow_different, data_given=data is not None)
     if data is None:
         _check_phantoms(of_arms)
+    check_same_labels(of_arms, federations)
     check_shared_rounds(planned, of_arms, data_given=data is not None)
     return CheckedArms(planned, of_arms, compared, own_network)
 

@@ -92,6 +92,28 @@ def description_of_values(values: Sequence[float | None], classes: Sequence[str]
     return check_site_description(said, source=source)
 
 
+def differing_keys(values: Sequence[float | None], others: Sequence[float | None]) -> list[str]:
+    """Return the keys of ``data.yaml`` in which two descriptions prepare images differently, by their numbers.
+
+    >>> from fedannot.custom.data.description import ImageDescription
+    >>> one, other = (
+    ...     description_values(ImageDescription(classes=("lesion",), labels={0: 0, 1: 1}, channels=1, size=size))
+    ...     for size in ((64, 48), (64, 64))
+    ... )
+    >>> differing_keys(one, other)
+    ['size']
+    """
+    plain, rest = (
+        [None if value is None or math.isnan(value) else value for value in said] for said in (values, others)
+    )
+    result, start = [], 0
+    for key, length in _LENGTHS.items():
+        if plain[start : start + length] != rest[start : start + length]:
+            result.append(key)
+        start += length
+    return result
+
+
 def _numbers(key: str, value: Any, length: int) -> list[float]:
     parts = [] if value is None else list(value) if length > 1 else [value]
     if len(parts) > length:

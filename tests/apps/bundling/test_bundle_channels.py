@@ -94,6 +94,20 @@ def test_grey_pictures_of_named_channels_are_prepared_alike(fit: Any, tmp_path: 
     assert torch.equal(result, build_preparation(description)(case).tensors["image"])
 
 
+def test_a_picture_of_one_named_channel_is_prepared_as_without_the_name(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 255, (20, 14), dtype=np.uint8)
+    Image.fromarray(pixels).save(images / "cell.png")
+    values: dict[str, Any] = {"size": (16, 24), "labels": {0: 0, 255: 1}, "classes": ("cell",)}
+    named, plain = (
+        prepared_by_bundle(ImageDescription(channels=channels, **values), images, tmp_path / f"bundle {channels}")
+        for channels in (("DAPI",), 1)
+    )
+    assert len(named) == len(plain) == 1
+    assert torch.equal(named[0], plain[0])
+
+
 def test_results_of_numbered_files_are_called_as_their_case(tmp_path: Path) -> None:
     """A case of one file with four axes keeps its name, whatever it ends in."""
     site = write_site(tmp_path / "site", missing=(0,))

@@ -116,6 +116,27 @@ def test_a_run_of_a_federation_says_itself_how_its_images_were_prepared(tmp_path
     assert source.federation is None
 
 
+def test_data_that_are_prepared_otherwise_than_in_the_run_are_refused(tmp_path: Path) -> None:
+    """A file that was changed since, or the folder of other data."""
+    run = write_run(tmp_path / "run", settings_of("fedavg"), preparations=preparations(PICTURES, PICTURES))
+    assert read_source(run).description == PICTURES
+    other = PICTURES.model_copy(update={"fit": "pad", "labels": {0: 0, 9: 1}})
+    for site in ("site-1", "site-2"):
+        write_site_description(run / "data" / site, other)
+    with pytest.raises(
+        DataError, match=r"site-1/data\.yaml: prepares images in other ways than site-1 did .*, in fit:"
+    ):
+        read_source(run)
+    with pytest.raises(DataError, match="in fit:"):
+        read_source(run, data=run / "data" / "site-2")
+    write_site_description(run / "data" / "site-1", PICTURES)
+    assert read_source(run, data=run / "data" / "site-1").description == PICTURES
+    # Sites that differ may each be chosen.
+    both = write_run(tmp_path / "both", settings_of("fedavg"), preparations=preparations(PICTURES, other))
+    write_site_description(both / "data" / "site-2", other)
+    assert read_source(both, data=both / "data" / "site-2").description.fit == "pad"
+
+
 def test_sites_that_report_to_prepare_images_in_other_ways_are_named(tmp_path: Path) -> None:
     said = preparations(PICTURES, PICTURES.model_copy(update={"size": (48, 32)}))
     with pytest.raises(DataError, match=r"site-2 prepare images in other ways than site-1, .* --data FOLDER"):

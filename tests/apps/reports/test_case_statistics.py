@@ -47,6 +47,13 @@ def test_tests_are_scipys() -> None:
     assert (test.low, test.high) == pytest.approx((test.mean - 1.96 * error, test.mean + 1.96 * error), abs=0.2 * error)
 
 
+def test_of_a_single_patient_there_is_no_interval_and_no_p() -> None:
+    rows = [row(arm, score, case=case, patient=1) for case in range(4) for arm, score in (("a", 0.5), ("b", 0.515))]
+    (test,) = case_tests(rows, "a")
+    assert (test.num_cases, test.num_patients, test.mean) == (4, 1, pytest.approx(0.015))
+    assert (test.low, test.high, test.p_wilcoxon, test.p_wilcoxon_holm) == (None, None, None, None)
+
+
 def test_the_signed_rank_test_by_hand() -> None:
     """Five patients that all gain: of the 2⁵ signs two are as far out, so p = 2/32."""
     (test,) = case_tests(rows_of(np.array([[0.1, 0.2, 0.3, 0.4, 0.5]])), "a")

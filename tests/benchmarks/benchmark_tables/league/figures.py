@@ -35,14 +35,14 @@ class CaseDifference(Record):
 
     Attributes:
         mean: difference, of Dice or of the fraction of right classes.
-        low: lower end of its 95 % interval, by resampling patients.
-        high: the upper end.
+        low: lower end of its 95 % interval, by resampling patients; None of a single patient.
+        high: the upper end, as above.
         p: of Wilcoxon's signed-rank test over patients, with Holm's correction over the row's methods.
     """
 
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p: float | None
 
 

@@ -136,7 +136,9 @@ def global_results(comparison: Comparison, runs: Path) -> list[ResultRow]:
 
 def _differences(tests: Sequence[CaseTest]) -> dict[str, CaseDifference]:
     return {
-        test.arm: CaseDifference(mean=100 * test.mean, low=100 * test.low, high=100 * test.high, p=test.p_wilcoxon_holm)
+        test.arm: CaseDifference(
+            mean=100 * test.mean, low=_points(test.low), high=_points(test.high), p=test.p_wilcoxon_holm
+        )
         for test in tests
     }
 
