@@ -144,9 +144,10 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Exported]:
     embedded = {"embedded.sites": 2, "embedded.images_per_site": 6, "embedded.test_images": 5}
     simulate(JOBS / "fedavg", pictures, overrides=SMALL | embedded | {"training.batch_size": 4})
     # Rows and columns that are not the pictures' own.
-    data["pictures"], resized = pictures / "data" / "test", {"size": (48, 80)}
-    write_site_description(data["pictures"], read_site_description(data["pictures"]).model_copy(update=resized))
-    sources["pictures"] = read_source(pictures, data=data["pictures"])
+    data["pictures"] = pictures / "data" / "test"
+    resized = read_site_description(data["pictures"]).model_copy(update={"size": (48, 80)})
+    write_site_description(data["pictures"], resized)
+    sources["pictures"] = replace(read_source(pictures), description=resized)
 
     chambers = folder / "chambers"
     decoupled = SMALL | {"rounds": 2, "training.batch_size": 16, "training.local_epochs": 2, "warmup_rounds": 1}
@@ -174,11 +175,11 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Exported]:
     simulate(JOBS / "fedavg_classification", folder / "cells", overrides=cells | embedded)
     sources["cells"], data["cells"] = read_source(folder / "cells"), folder / "cells" / "data" / "test"
 
-    runs = {"pictures": (pictures, data["pictures"]), "sliced": (chambers, None), "whole": (folder / "whole", None)}
+    runs = {"pictures": pictures, "sliced": chambers, "whole": folder / "whole"}
     for name, fit in (("pictures", "pad"), ("sliced", "resize"), ("sliced", "pad"), ("whole", "resize")):
-        other, (run, described) = f"{name}, {fit}", runs[name]
+        other = f"{name}, {fit}"
         data[other] = folder / other
-        sources[other] = fitted(read_source(run, data=described), data[name], data[other], fit, sources[name])
+        sources[other] = fitted(read_source(runs[name]), data[name], data[other], fit, sources[name])
 
     exported, arguments = {}, []
     for name, source in sources.items():
