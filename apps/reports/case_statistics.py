@@ -137,12 +137,21 @@ def _class_scores(rows: Iterable[ResultRow], metric: Metric) -> dict[str, dict[t
 def _case_differences(
     of_arm: Mapping[tuple[CaseKey, str], float], known: Mapping[tuple[CaseKey, str], float]
 ) -> dict[CaseKey, float]:
-    """The mean difference of each case over the classes that both arms have a value of."""
+    """The mean difference of each case over the classes that both arms have a value of.
+
+    A case is the same by seed, site and its place in the list; patients are those of the reference.
+    """
+    of_places = {(_place_of(case), class_name): value for (case, class_name), value in of_arm.items()}
     differences: dict[CaseKey, list[float]] = defaultdict(list)
-    for (case, class_name), value in of_arm.items():
-        if (case, class_name) in known:
-            differences[case].append(value - known[case, class_name])
+    for (case, class_name), value in known.items():
+        if (place := (_place_of(case), class_name)) in of_places:
+            differences[case].append(of_places[place] - value)
     return {case: sum(of_case) / len(of_case) for case, of_case in differences.items()}
+
+
+def _place_of(case: CaseKey) -> tuple[int, str, str]:
+    seed, site, _, number = case
+    return seed, site, number
 
 
 def metric_of(row: ResultRow, metric: Metric) -> float:

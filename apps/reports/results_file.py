@@ -1,6 +1,7 @@
 """`results.csv`: what a run's model scores in every case; and `results_rounds.csv`: what each round scored.
 
-A case has the number of its place in the site's list, a patient a number by first appearance: no name is in the files.
+A case has the number of its place in the site's list, a patient a number by its first case there: no name is in the
+files.
 `results.json` says how many lines both have, so that one that was cut off is noticed, and of which model each run's
 lines are.
 """

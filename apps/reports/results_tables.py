@@ -30,7 +30,7 @@ class TableCell:
         metric: what was measured.
         unit: of a distance; of the surface Dice its tolerance; empty for other fractions.
         mean: over seeds of the means over cases; fractions between 0 and 1.
-        low: lower end of its 95 % interval, by drawing patients anew within the seeds; None of a single patient.
+        low: lower end of its 95 % interval, by resampling patients within the seeds; None of a single patient.
         high: the upper end, as above.
         seeds_sd: standard deviation of the seeds' means; NaN for one seed.
         num_seeds: seeds.

@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 def test_a_continued_run_has_the_same_bits(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     del data
     continues_with_the_same_bits(run, tmp_path, 1, caplog)
-    assert "begins with it anew" not in caplog.text
+    assert "initialises it again" not in caplog.text
 
 
 @pytest.mark.simulator

@@ -35,7 +35,7 @@ class FedNoRoSite(FedAvgSite):
     ) -> Objective:
         """Return the loss of the round; without adjustment and noise that of federated averaging."""
         supervised = super().objective(network, site, dice, targets)
-        weight = _checked(site.message.get(DISTILLATION, 0.0))
+        weight = _checked_weight(site.message.get(DISTILLATION, 0.0))
         if not (weight or self.settings.logit_adjustment):
             return supervised
         return DistillationObjective(
@@ -53,7 +53,7 @@ class FedNoRoSite(FedAvgSite):
         return log_frequencies(labels, self.settings.network.num_classes + is_segmentation)
 
 
-def _checked(weight: Any) -> float:
+def _checked_weight(weight: Any) -> float:
     """The weight of the received model that the server names.
 
     Raises:

@@ -37,7 +37,7 @@ def restore_module(
         is_restored = False
         problem = f"what is kept in {folder} cannot be used ({type(error).__name__}: {error})"
     if problem is not None:
-        site.warning(f"Round {site.round_number}: {problem}; the site begins with it anew.")
+        site.warning(f"Round {site.round_number}: {problem}; the site initialises it again.")
     return is_restored
 
 

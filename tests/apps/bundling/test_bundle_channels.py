@@ -134,7 +134,7 @@ def test_patients_that_are_numbered_are_no_channels_of_one_another(numbers: tupl
     assert sorted(read) == sorted(voxels)
     assert not images.refused
     for name, volume in voxels.items():
-        # Every channel is standardised by itself.
+        # Each channel is normalised on its own.
         expected = (volume - volume.mean((0, 1, 2))) / volume.std((0, 1, 2))
         np.testing.assert_allclose(np.moveaxis(read[name], 0, -1), expected, atol=1e-4)
 

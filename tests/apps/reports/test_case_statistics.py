@@ -123,3 +123,11 @@ def test_what_counts_as_a_case() -> None:
     right = [row("a", math.nan, predicted="lesion"), row("a", math.nan, case=2, predicted="x", detected="missed")]
     assert list(case_scores(right, "accuracy")["a"].values()) == [1.0, 0.0]
     assert case_tests(rows, "c") == ()
+
+
+def test_cases_are_paired_by_their_places_whatever_their_patients_are_called() -> None:
+    """An arm that left out the first case, in a table of an earlier version, numbered the patients of the others."""
+    rows = [row("a", 0.5, case=case, patient=case) for case in (1, 2, 3)]
+    rows += [row("b", 0.5 + 0.1 * case, case=case, patient=case - 1) for case in (2, 3)]
+    (test,) = case_tests(rows, "a")
+    assert (test.num_cases, test.num_patients, test.mean) == (2, 2, pytest.approx(0.25))

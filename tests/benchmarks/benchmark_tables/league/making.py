@@ -131,7 +131,7 @@ def write_finished(request: LeagueRequest, folder: Path, progress: Progress) -> 
     Args:
         request: rows, methods, seeds, and the folder of the runs.
         folder: where the league is written.
-        progress: is told of each row and seed that does not count.
+        progress: names each row and seed that does not count.
 
     Raises:
         BenchmarkError: if there is no such row.

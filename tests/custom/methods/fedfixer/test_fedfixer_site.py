@@ -214,7 +214,7 @@ def test_an_own_model_that_cannot_be_used_begins_anew_with_a_warning(damage: str
         torch.save({"scale": torch.ones(2)}, file)
     assert torch.equal(trained(method, site, Brightness(), 3), fresh)
     assert torch.equal(own_model(tmp_path, 3), own_model(tmp_path / "fresh", 3))
-    assert sum("begins with it anew" in said for said in site.said) == 1
+    assert sum("initialises it again" in said for said in site.said) == 1
 
 
 def test_an_own_model_that_is_not_finite_is_not_kept(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_a_round_goes_on_from_the_last_one_with_the_same_bits(tmp_path: Path) ->
     forgetful = copy.deepcopy(again)
     anew = site_of(tmp_path / "anew", ONE_WRONG)
     trained(method, anew, forgetful, 2)
-    assert any("begins with it anew" in said for said in anew.said)
+    assert any("initialises it again" in said for said in anew.said)
     assert all(file.stat().st_mode & 0o077 == 0 for file in files)
 
 

@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_read_is_said_and_the_site_begins_anew(tmp_path: P
     file.write_bytes(file.read_bytes()[:100])
     method.train(received(method), site.view(method, 2))
     assert count(method, site, 2) % 100 == 1.0
-    assert any("cannot be used" in text and "begins with it anew" in text for text in site.said)
+    assert any("cannot be used" in text and "initialises it again" in text for text in site.said)
 
 
 def test_every_site_begins_with_a_personal_part_of_its_own(tmp_path: Path) -> None:
